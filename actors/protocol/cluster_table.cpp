@@ -1,0 +1,309 @@
+#include "actors/protocol/cluster_table.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace baton::actors::protocol {
+
+namespace {
+constexpr std::size_t remembered_failovers = 256;
+}
+
+cluster_table::cluster_table(options how, std::vector<group_record> records, time_point now) : how_(how), started_(now) {
+  for (group_record& record : records)
+    groups_.emplace(record.group, std::move(record));
+}
+
+bool cluster_table::runs(const process_id& who) const {
+  const auto found = nodes_.find(who.name);
+  return found != nodes_.end() && found->second.alive && found->second.registration.node == who;
+}
+
+const group_status* cluster_table::status_of(const std::string& node, group_id group) const {
+  const auto found = statuses_.find(node);
+  if (found == statuses_.end())
+    return nullptr;
+  const auto status = std::find_if(found->second.begin(), found->second.end(),
+                                   [&](const group_status& it) { return it.group == group; });
+  return status == found->second.end() ? nullptr : &*status;
+}
+
+void cluster_table::changed(cluster_effects& effects) {
+  ++version_;
+  effects.emplace_back(publish_view{});
+}
+
+bool cluster_table::swap(group_record desired, std::uint64_t expected, bool new_epoch, pending_change why,
+                         cluster_effects& effects) {
+  if (pending_.contains(desired.group))
+    return false;
+  pending_.emplace(desired.group, std::move(why));
+  effects.emplace_back(swap_record{std::move(desired), expected, new_epoch});
+  return true;
+}
+
+// --- membership ---------------------------------------------------------------------------------------------------------------
+
+cluster_effects cluster_table::on_node(const node_registration& node, time_point now) {
+  cluster_effects effects;
+  const auto known = nodes_.find(node.node.name);
+  if (known != nodes_.end() && known->second.registration.node != node.node && known->second.alive)
+    lose(known->second, "restarted", now, effects);
+  member& it = nodes_[node.node.name];
+  const bool returned = it.alive && it.registration == node;
+  it.registration = node;
+  it.alive = true;
+  it.heard = now;
+  it.progressed = now;
+  if (returned)
+    return effects;
+  statuses_.erase(node.node.name);
+  // Rule I3: an earlier incarnation leaves every in-sync set before this one is used.
+  for (const auto& [id, record] : groups_)
+    settle(record, now, effects);
+  give_work(it, now, effects);
+  changed(effects);
+  return effects;
+}
+
+cluster_effects cluster_table::on_gateway(const gateway_registration& gateway, time_point) {
+  cluster_effects effects;
+  if (const auto known = gateways_.find(gateway.gateway.name); known != gateways_.end() && known->second == gateway)
+    return effects;
+  gateways_[gateway.gateway.name] = gateway;
+  changed(effects);
+  return effects;
+}
+
+heartbeat_ack cluster_table::on_heartbeat(const heartbeat& beat, time_point now, cluster_effects& effects) {
+  heartbeat_ack ack{beat.sequence, how_.term, false};
+  const auto found = nodes_.find(beat.node.name);
+  if (found == nodes_.end() || found->second.registration.node != beat.node)
+    return ack;
+  ack.known = true;
+  member& node = found->second;
+  node.heard = now;
+  node.busy = beat.busy;
+  if (beat.progress != node.progress || !beat.busy) {
+    node.progress = beat.progress;
+    node.progressed = now;
+  }
+  statuses_[beat.node.name] = beat.groups;
+  if (!node.alive) {  // it was suspected, wrongly or not; what it owned may belong to others now
+    node.alive = true;
+    for (const auto& [id, record] : groups_)
+      settle(record, now, effects);
+    give_work(node, now, effects);
+    changed(effects);
+  }
+  if (beat.view_version < version_)
+    effects.emplace_back(publish_view{});
+  return ack;
+}
+
+cluster_effects cluster_table::on_lost(const process_id& who, const std::string& cause, time_point now) {
+  cluster_effects effects;
+  if (const auto gateway = gateways_.find(who.name); gateway != gateways_.end() && gateway->second.gateway == who) {
+    gateways_.erase(gateway);
+    changed(effects);
+    return effects;
+  }
+  const auto node = nodes_.find(who.name);
+  if (node != nodes_.end() && node->second.registration.node == who && node->second.alive)
+    lose(node->second, cause, now, effects);
+  return effects;
+}
+
+void cluster_table::lose(member& node, const std::string& cause, time_point now, cluster_effects& effects) {
+  node.alive = false;
+  // First what it owned, then the sets it was in: clients wait for the former.
+  for (const auto& [id, record] : groups_)
+    if (record.owner == node.registration.node)
+      fail_over(record, cause, now, effects);
+  for (const auto& [id, record] : groups_)
+    if (record.owner != node.registration.node)
+      remove_from(record, node.registration.node, effects);
+  changed(effects);
+}
+
+cluster_effects cluster_table::on_tick(time_point now) {
+  cluster_effects effects;
+  for (auto& [name, node] : nodes_) {
+    if (!node.alive)
+      continue;
+    if (now - node.heard > how_.suspect_after)
+      lose(node, "no heartbeat", now, effects);
+    else if (node.busy && now - node.progressed > how_.stalled_after)
+      lose(node, "engine stalled", now, effects);
+  }
+  for (const auto& [id, record] : groups_)
+    settle(record, now, effects);
+  return effects;
+}
+
+// --- ownership ----------------------------------------------------------------------------------------------------------------
+
+/// Brings one record in line with who is alive; does nothing where it already is.
+void cluster_table::settle(group_record record, time_point now, cluster_effects& effects) {
+  if (pending_.contains(record.group))
+    return;
+  const bool owner_known = nodes_.contains(record.owner.name);
+  // Rule T3: after a start, an owner that has not registered yet gets one lease to do so.
+  if (!owner_known && !record.owner.name.empty() && now - started_ < how_.lease)
+    return;
+  if (!runs(record.owner)) {
+    fail_over(record, "owner gone", now, effects);
+    return;
+  }
+  for (const process_id& member : record.in_sync) {
+    if (runs(member) || (!nodes_.contains(member.name) && now - started_ < how_.lease))
+      continue;
+    remove_from(record, member, effects);
+    return;
+  }
+}
+
+const cluster_table::member* cluster_table::choose_successor(const group_record& record) const {
+  using rank = std::tuple<bool, std::uint64_t, std::uint32_t>;  // in sync, synced tokens, free places
+  const member* best = nullptr;
+  rank best_rank{};
+  for (const auto& [name, node] : nodes_) {
+    if (!node.alive || node.registration.node == record.owner)
+      continue;
+    const bool in_sync = std::find(record.in_sync.begin(), record.in_sync.end(), node.registration.node) !=
+                         record.in_sync.end();
+    // Rule P1: outside the in-sync set only while a gateway is there to give the log.
+    if (!in_sync && gateways_.empty())
+      continue;
+    const group_status* status = status_of(name, record.group);
+    std::uint32_t sessions = 0;
+    if (const auto found = statuses_.find(name); found != statuses_.end())
+      for (const group_status& it : found->second)
+        sessions += it.owner ? it.sessions : 0;
+    const std::uint32_t capacity = node.registration.capacity_sessions;
+    const rank candidate{in_sync, status == nullptr ? 0 : status->synced_tokens, capacity - std::min(capacity, sessions)};
+    if (best == nullptr || candidate > best_rank) {
+      best = &node;
+      best_rank = candidate;
+    }
+  }
+  return best;
+}
+
+void cluster_table::fail_over(const group_record& record, const std::string& cause, time_point now,
+                              cluster_effects& effects) {
+  const member* successor = choose_successor(record);
+  if (successor == nullptr && record.owner.name.empty())
+    return;  // nobody yet, and the record says so
+  group_record desired = record;
+  desired.owner = successor == nullptr ? process_id{} : successor->registration.node;
+  desired.in_sync.clear();
+  failover_event event{record.group, record.owner, desired.owner, {}, cause, {}};
+  if (const auto lost = nodes_.find(record.owner.name); lost != nodes_.end())
+    event.detected_after = std::chrono::duration_cast<std::chrono::milliseconds>(now - lost->second.heard);
+  swap(std::move(desired), record.revision, true, {std::nullopt, std::move(event)}, effects);
+}
+
+void cluster_table::remove_from(const group_record& record, const process_id& who, cluster_effects& effects) {
+  group_record desired = record;
+  if (std::erase(desired.in_sync, who) != 0)
+    swap(std::move(desired), record.revision, false, {}, effects);
+}
+
+void cluster_table::give_work(const member& node, time_point, cluster_effects& effects) {
+  const process_id& who = node.registration.node;
+  group_id highest{};
+  for (const auto& [id, record] : groups_) {
+    highest = std::max(highest, id);
+    if (record.owner == who)
+      return;
+  }
+  for (const auto& [id, change] : pending_) {
+    highest = std::max(highest, id);
+    if (change.failover && change.failover->to == who)
+      return;
+  }
+  group_record fresh;
+  fresh.group = group_id{raw(highest) + 1};
+  fresh.owner = who;
+  swap(std::move(fresh), 0, true, {}, effects);
+}
+
+cluster_effects cluster_table::on_change(change_ticket ticket, const in_sync_change& change, time_point) {
+  cluster_effects effects;
+  const auto found = groups_.find(change.group);
+  const auto refuse = [&] {
+    in_sync_reply reply;
+    if (found != groups_.end())
+      reply.record = found->second;
+    effects.emplace_back(reply_change{ticket, std::move(reply)});
+    return effects;
+  };
+  if (found == groups_.end() || found->second.epoch != change.epoch || found->second.owner != change.owner ||
+      (change.add && !runs(change.standby)) || change.standby == change.owner)
+    return refuse();
+  group_record desired = found->second;
+  const bool in = std::find(desired.in_sync.begin(), desired.in_sync.end(), change.standby) != desired.in_sync.end();
+  if (in == change.add) {
+    in_sync_reply reply{true, desired};
+    effects.emplace_back(reply_change{ticket, std::move(reply)});
+    return effects;
+  }
+  if (change.add)
+    desired.in_sync.push_back(change.standby);
+  else
+    std::erase(desired.in_sync, change.standby);
+  if (!swap(std::move(desired), found->second.revision, false, {ticket, std::nullopt}, effects))
+    return refuse();  // another change of the group is under way; the owner asks again
+  return effects;
+}
+
+cluster_effects cluster_table::on_swapped(bool done, const group_record& record, time_point now) {
+  cluster_effects effects;
+  const auto pending = pending_.find(record.group);
+  pending_change why;
+  if (pending != pending_.end()) {
+    why = std::move(pending->second);
+    pending_.erase(pending);
+  }
+  groups_[record.group] = record;
+  if (why.ticket)
+    effects.emplace_back(reply_change{*why.ticket, in_sync_reply{done, record}});
+  if (done && why.failover) {
+    why.failover->epoch = record.epoch;
+    failovers_.push_back(std::move(*why.failover));
+    if (failovers_.size() > remembered_failovers)
+      failovers_.erase(failovers_.begin());
+  }
+  changed(effects);
+  settle(record, now, effects);
+  return effects;
+}
+
+cluster_view cluster_table::view() const {
+  cluster_view out;
+  out.term = how_.term;
+  out.version = version_;
+  for (const auto& [name, node] : nodes_) {
+    node_view it;
+    it.node = node.registration.node;
+    it.control_address = node.registration.control_address;
+    it.data_address = node.registration.data_address;
+    it.replicate_to = node.registration.replicate_to;
+    it.alive = node.alive;
+    if (const auto found = statuses_.find(name); found != statuses_.end())
+      for (const group_status& status : found->second)
+        it.sessions += status.owner ? status.sessions : 0;
+    it.capacity_sessions = node.registration.capacity_sessions;
+    it.context_tokens = node.registration.context_tokens;
+    out.nodes.push_back(std::move(it));
+  }
+  for (const auto& [name, gateway] : gateways_)
+    out.gateways.push_back({gateway.gateway, gateway.control_address});
+  for (const auto& [id, record] : groups_)
+    out.groups.push_back(record);
+  return out;
+}
+
+}  // namespace baton::actors::protocol

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "schemas/control.hpp"
+#include "schemas/limits.hpp"
+
+namespace baton::actors::protocol {
+
+/// Names a request for a change of an in-sync set between this object and whoever holds its reply.
+using change_ticket = std::uint64_t;
+
+// --- effects ----------------------------------------------------------------------------------------------------------------
+
+/// Compare-and-swap in the record store: write `desired` if the group's revision still is `expected` (0: no record yet),
+/// then report by `on_swapped`. If `new_epoch`, the record's epoch becomes the revision of this very change.
+struct swap_record {
+  group_record desired;
+  std::uint64_t expected = 0;
+  bool new_epoch = false;
+};
+struct reply_change {
+  change_ticket to = 0;
+  in_sync_reply reply;
+};
+/// The view has changed: send it to everybody.
+struct publish_view {};
+
+using cluster_effect = std::variant<swap_record, reply_change, publish_view>;
+using cluster_effects = std::vector<cluster_effect>;
+
+/// One change of owner, for people.
+struct failover_event {
+  group_id group{};
+  process_id from;
+  process_id to;
+  baton::epoch epoch{};
+  std::string cause;
+  std::chrono::milliseconds detected_after{};  ///< since the node was last heard
+};
+
+/// The cluster as its orchestrator knows it: members, who is alive, who owns what. Decides failovers and guards in-sync
+/// sets; every decision is a compare-and-swap in the record store (docs/protocol.md sections T, L, P1, I). Pure; not
+/// thread-safe.
+class cluster_table {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  struct options {
+    std::uint64_t term = 0;
+    std::chrono::milliseconds suspect_after = limits::suspect_after;
+    std::chrono::milliseconds lease = limits::lease;
+    std::chrono::milliseconds stalled_after{30'000};  ///< a busy engine loop without progress for this long is dead
+  };
+
+  /// `records`: what the store holds. Owners get one lease from `now` on before they can be called dead.
+  cluster_table(options how, std::vector<group_record> records, time_point now);
+
+  cluster_effects on_node(const node_registration& node, time_point now);
+  cluster_effects on_gateway(const gateway_registration& gateway, time_point now);
+  heartbeat_ack on_heartbeat(const heartbeat& beat, time_point now, cluster_effects& effects);
+  /// Its connection closed, or its process is known to have ended.
+  cluster_effects on_lost(const process_id& who, const std::string& cause, time_point now);
+  cluster_effects on_change(change_ticket ticket, const in_sync_change& change, time_point now);
+  /// Outcome of a `swap_record`: the record as written, or (if not `done`) as the store really has it.
+  cluster_effects on_swapped(bool done, const group_record& record, time_point now);
+  cluster_effects on_tick(time_point now);
+
+  [[nodiscard]] cluster_view view() const;
+  [[nodiscard]] const std::vector<failover_event>& failovers() const noexcept { return failovers_; }
+  [[nodiscard]] const std::map<std::string, std::vector<group_status>>& statuses() const noexcept { return statuses_; }
+
+ private:
+  struct member {
+    node_registration registration;
+    bool alive = false;
+    time_point heard{};
+    std::uint64_t progress = 0;
+    time_point progressed{};
+    bool busy = false;
+  };
+  struct pending_change {
+    std::optional<change_ticket> ticket;
+    std::optional<failover_event> failover;
+  };
+
+  void lose(member& node, const std::string& cause, time_point now, cluster_effects& effects);
+  void fail_over(const group_record& record, const std::string& cause, time_point now, cluster_effects& effects);
+  void remove_from(const group_record& record, const process_id& who, cluster_effects& effects);
+  void settle(group_record record, time_point now, cluster_effects& effects);
+  void give_work(const member& node, time_point now, cluster_effects& effects);
+  bool swap(group_record desired, std::uint64_t expected, bool new_epoch, pending_change why, cluster_effects& effects);
+  void changed(cluster_effects& effects);
+  [[nodiscard]] const member* choose_successor(const group_record& record) const;
+  [[nodiscard]] bool runs(const process_id& who) const;
+  [[nodiscard]] const group_status* status_of(const std::string& node, group_id group) const;
+
+  options how_;
+  time_point started_;
+  std::map<std::string, member> nodes_;
+  std::map<std::string, gateway_registration> gateways_;
+  std::map<group_id, group_record> groups_;
+  std::map<group_id, pending_change> pending_;
+  std::map<std::string, std::vector<group_status>> statuses_;
+  std::vector<failover_event> failovers_;
+  std::uint64_t version_ = 0;
+};
+
+}  // namespace baton::actors::protocol

@@ -1,0 +1,292 @@
+#include "actors/protocol/link_sender.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton::actors::protocol {
+
+bool link_sender::rows_flow(const outbound& session) const {
+  return connected_ && how_.rows && peer_takes_rows_ && session.state == phase::streaming && !session.refused;
+}
+
+void link_sender::owe(outbound& session, time_point now) {
+  if (session.owed)
+    return;
+  session.owed = true;
+  session.owed_since = now;
+}
+
+void link_sender::set_rows_sent(outbound& session, position at) {
+  auto& flights = flights_[session.log.session()];
+  in_flight_ -= flights.size();
+  flights.clear();
+  session.in_flight = 0;
+  session.rows_sent = at;
+}
+
+link_effects link_sender::on_connected(time_point now, bool standby_takes_rows) {
+  link_effects effects;
+  connected_ = true;
+  peer_takes_rows_ = standby_takes_rows;
+  for (auto& [id, session] : sessions_)
+    probe(session, now, effects);
+  return effects;
+}
+
+void link_sender::on_disconnected() {
+  connected_ = false;
+  for (auto& [id, session] : sessions_) {
+    session.state = phase::idle;
+    session.owed = false;
+    session.wanted = false;
+    set_rows_sent(session, session.rows_synced);
+  }
+}
+
+void link_sender::probe(outbound& session, time_point now, link_effects& effects) {
+  ++counters_.resyncs;
+  session.state = phase::probing;
+  session.probed_at = now;
+  session.owed = false;
+  set_rows_sent(session, session.rows_sent);
+  effects.emplace_back(
+      send_frame{resync_frame{session.group, session.epoch, session.log.session(), session.log.probes()}});
+}
+
+link_effects link_sender::on_session(group_id group, baton::epoch epoch, session_log log, position rows,
+                                     time_point now) {
+  link_effects effects;
+  const session_id id = log.session();
+  const bool fresh = log.length() == 0;
+  const auto [place, created] = sessions_.try_emplace(id, outbound{group, epoch, std::move(log)});
+  outbound& session = place->second;
+  if (!created) {
+    session.group = group;
+    session.epoch = epoch;
+    session.log = std::move(log);
+    session.logged = 0;
+    session.rows_synced = 0;
+    session.refused = false;
+  }
+  session.rows_held = rows;
+  if (!connected_)
+    return effects;
+  if (created && fresh)
+    session.state = phase::streaming;  // nobody can hold anything of a session that has just been born
+  else
+    probe(session, now, effects);
+  return effects;
+}
+
+link_effects link_sender::on_session_ended(session_id id, bool drop) {
+  link_effects effects;
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end())
+    return effects;
+  if (drop && connected_) {
+    session_records gone{found->second.group, found->second.epoch, id, {drop_record{}}};
+    effects.emplace_back(send_frame{records_frame{{std::move(gone)}}});
+  }
+  set_rows_sent(found->second, 0);
+  flights_.erase(id);
+  sessions_.erase(found);
+  return effects;
+}
+
+link_effects link_sender::on_records(const std::vector<session_records>& step, time_point now) {
+  link_effects effects;
+  records_frame frame;
+  for (const session_records& records : step) {
+    const auto found = sessions_.find(records.session);
+    if (found == sessions_.end() || found->second.epoch != records.epoch)
+      continue;
+    outbound& session = found->second;
+    for (const session_record& record : records.records) {
+      const auto applied = session.log.apply(record);
+      BATON_ASSERT(applied.ok());  // our own primary's records always follow
+      session.logged = std::min(session.logged, session.log.length());
+      position rows = session.log.length();
+      if (const auto* open = std::get_if<open_record>(&record))
+        rows = std::max<position>(open->turn.base, 1) - 1;  // as the standby does: replica_set::on_records
+      cut_rows(session, rows);
+    }
+    if (session.state != phase::streaming || session.refused)
+      continue;
+    frame.sessions.push_back(records);
+    owe(session, now);
+  }
+  if (!frame.sessions.empty())
+    effects.emplace_back(send_frame{std::move(frame)});
+  return effects;
+}
+
+void link_sender::on_rows_held(session_id id, position rows) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end())
+    return;
+  cut_rows(found->second, rows);
+  found->second.rows_held = rows;
+}
+
+void link_sender::cut_rows(outbound& session, position rows) {
+  session.rows_held = std::min(session.rows_held, rows);
+  session.rows_synced = std::min(session.rows_synced, rows);
+  if (session.rows_sent > rows)
+    set_rows_sent(session, rows);
+}
+
+void link_sender::ask_for_rows(outbound& session, time_point now, link_effects& effects) {
+  if (!rows_flow(session) || session.wanted || session.rows_sent >= session.rows_held ||
+      in_flight_ >= how_.window_deltas)
+    return;
+  session.wanted = true;
+  session.wanted_at = now;
+  const auto count = std::min<std::uint32_t>(how_.delta_tokens, session.rows_held - session.rows_sent);
+  effects.emplace_back(want_rows{session.log.session(), session.rows_sent, count});
+}
+
+link_effects link_sender::on_packed(const packed_rows& rows, bool& sent, time_point now) {
+  link_effects effects;
+  sent = false;
+  const auto found = sessions_.find(rows.session);
+  if (found == sessions_.end())
+    return effects;
+  outbound& session = found->second;
+  session.rows_held = std::max(session.rows_held, std::min(rows.end(), session.log.length()));
+  if (rows.first == session.rows_sent)
+    session.wanted = false;
+  const bool next = rows.first == session.rows_sent && rows.end() <= session.log.length();
+  if (!rows_flow(session) || !next || in_flight_ >= how_.window_deltas) {
+    ask_for_rows(session, now, effects);
+    return effects;
+  }
+  delta_descriptor delta;
+  delta.group = session.group;
+  delta.epoch = session.epoch;
+  delta.session = rows.session;
+  delta.first = rows.first;
+  delta.count = rows.count;
+  delta.chain_before = session.log.chain_at(rows.first);
+  delta.chain_after = session.log.chain_at(rows.end());
+  delta.fingerprint = how_.fingerprint;
+  delta.regions = how_.regions;
+  delta.bytes = rows.bytes;
+  delta.checksum = rows.checksum;
+  session.rows_sent = rows.end();
+  flights_[rows.session].push_back(rows.end());
+  ++session.in_flight;
+  ++in_flight_;
+  owe(session, now);
+  ++counters_.deltas;
+  counters_.delta_bytes += rows.bytes;
+  counters_.delta_tokens += rows.count;
+  counters_.retransmitted_tokens += std::min(session.high_sent, rows.end()) - std::min(session.high_sent, rows.first);
+  session.high_sent = std::max(session.high_sent, rows.end());
+  sent = true;
+  effects.emplace_back(send_rows{delta, rows.ticket});
+  ask_for_rows(session, now, effects);
+  return effects;
+}
+
+void link_sender::stream_from(outbound& session, position at, time_point now, link_effects& effects) {
+  session.state = phase::streaming;
+  auto records = session.log.records_from(at);
+  if (records.empty())
+    return;
+  // One message each, so that none outgrows the limit of a message.
+  for (session_record& record : records)
+    effects.emplace_back(send_frame{
+        records_frame{{session_records{session.group, session.epoch, session.log.session(), {std::move(record)}}}}});
+  owe(session, now);
+}
+
+void link_sender::on_problem(outbound& session, const replica_ack& ack, time_point now, link_effects& effects) {
+  switch (ack.problem) {
+    case errc::stale_epoch: effects.emplace_back(fenced{session.group, ack.epoch}); return;
+    case errc::no_room:
+    case errc::context_full:
+    case errc::fingerprint_mismatch:
+      if (ack.about_rows && ack.problem == errc::no_room)
+        break;  // short of staging memory for the moment
+      session.refused = true;
+      session.owed = false;
+      effects.emplace_back(unprotected{session.log.session(), ack.problem});
+      return;
+    default: break;
+  }
+  if (!ack.about_rows) {
+    if (session.state == phase::streaming)
+      probe(session, now, effects);
+    return;
+  }
+  // Rows: everything under way after the refused ones will be refused as well; begin again where the standby stands.
+  if (session.state == phase::streaming && ack.expected < session.rows_sent)
+    set_rows_sent(session, ack.expected);
+  ask_for_rows(session, now, effects);
+}
+
+link_effects link_sender::on_ack(const replica_ack& ack, time_point now) {
+  link_effects effects;
+  const auto found = sessions_.find(ack.session);
+  if (found == sessions_.end())
+    return effects;
+  outbound& session = found->second;
+  if (ack.epoch > session.epoch) {
+    effects.emplace_back(fenced{session.group, ack.epoch});
+    return effects;
+  }
+  if (ack.has_problem) {
+    on_problem(session, ack, now, effects);
+    return effects;
+  }
+  if (ack.epoch != session.epoch || !session.log.contains({ack.logged, ack.chain}))
+    return effects;  // of a history that we have cut since, or of a tail that we never had
+  session.logged = ack.logged;
+  session.rows_synced = ack.synced;
+  auto& flights = flights_[ack.session];
+  while (!flights.empty() && flights.front() <= ack.synced) {
+    flights.pop_front();
+    --session.in_flight;
+    --in_flight_;
+  }
+  if (session.state == phase::probing) {
+    set_rows_sent(session, ack.expected);
+    stream_from(session, ack.logged, now, effects);
+  }
+  const bool all_logged = session.logged == session.log.length();
+  session.owed = !(all_logged && flights.empty());
+  session.owed_since = now;
+  effects.emplace_back(standby_progress{ack.session, session.epoch, ack.logged, ack.synced});
+  ask_for_rows(session, now, effects);
+  // Room in the window is room for every session.
+  if (in_flight_ < how_.window_deltas)
+    for (auto& [id, other] : sessions_)
+      ask_for_rows(other, now, effects);
+  return effects;
+}
+
+link_effects link_sender::on_tick(time_point now) {
+  link_effects effects;
+  if (!connected_)
+    return effects;
+  for (auto& [id, session] : sessions_) {
+    if (session.owed && now - session.owed_since > how_.deadline) {
+      effects.clear();
+      effects.emplace_back(link_stalled{});
+      return effects;
+    }
+    if (session.state == phase::probing && now - session.probed_at > how_.deadline / 4)
+      probe(session, now, effects);
+    if (session.wanted && now - session.wanted_at > how_.deadline / 4)
+      session.wanted = false;  // the export came to nothing, e.g. for want of staging memory
+    ask_for_rows(session, now, effects);
+  }
+  return effects;
+}
+
+position link_sender::synced(session_id session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? 0 : found->second.rows_synced;
+}
+
+}  // namespace baton::actors::protocol

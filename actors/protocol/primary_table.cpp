@@ -1,0 +1,631 @@
+#include "actors/protocol/primary_table.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton::actors::protocol {
+
+namespace {
+
+const process_id* find_by_name(const std::vector<process_id>& list, const std::string& name) {
+  const auto found = std::find_if(list.begin(), list.end(), [&](const process_id& it) { return it.name == name; });
+  return found == list.end() ? nullptr : &*found;
+}
+
+open_turn_reply refuse(errc code, std::string reason) {
+  open_turn_reply reply;
+  reply.refusal = code;
+  reply.reason = std::move(reason);
+  return reply;
+}
+
+}  // namespace
+
+primary_table::owned_group* primary_table::find_group(group_id group) {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? nullptr : &found->second;
+}
+
+primary_table::served* primary_table::find_session(session_id session) {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+// --- ownership --------------------------------------------------------------------------------------------------------------
+
+primary_effects primary_table::on_view(const cluster_view& view, time_point now) {
+  primary_effects effects;
+  if (view.term < view_term_ || (view.term == view_term_ && view.version <= view_version_))
+    return effects;
+  view_term_ = view.term;
+  view_version_ = view.version;
+  gateways_.clear();
+  for (const gateway_view& it : view.gateways)
+    gateways_.push_back(it.gateway);
+  for (const group_record& record : view.groups) {
+    owned_group* mine = find_group(record.group);
+    if (record.owner == how_.self) {
+      if (mine == nullptr || mine->record.epoch < record.epoch) {
+        begin_promotion(record, effects);
+      } else if (mine->record.revision < record.revision) {
+        update_record(*mine, record, effects, now);
+      }
+    } else if (mine != nullptr && record.epoch > mine->record.epoch) {
+      demote(*mine, effects);
+    }
+  }
+  return effects;
+}
+
+void primary_table::begin_promotion(const group_record& record, primary_effects& effects) {
+  // Under a new epoch of our own, what we run already is taken back and promoted again like anybody's.
+  if (owned_group* mine = find_group(record.group))
+    demote(*mine, effects);
+  owned_group fresh;
+  fresh.record = record;
+  groups_.insert_or_assign(record.group, std::move(fresh));
+  effects.emplace_back(take_replicas{record.group, record.epoch});
+}
+
+primary_effects primary_table::on_replicas(group_id group, baton::epoch epoch,
+                                           std::optional<std::vector<held_replica>> replicas, time_point now) {
+  primary_effects effects;
+  owned_group* mine = find_group(group);
+  if (mine == nullptr || mine->record.epoch != epoch || mine->state != phase::taking) {
+    if (replicas)
+      effects.emplace_back(return_replicas{group, std::move(*replicas)});
+    return effects;
+  }
+  if (!replicas) {  // a higher epoch was seen on the data plane
+    groups_.erase(group);
+    return effects;
+  }
+  ++counters_.promotions;
+  seal order{group, epoch, how_.self, {}};
+  for (held_replica& replica : *replicas) {
+    const session_id id = replica.log.session();
+    order.held.push_back({id, replica.log.point()});
+    served session{group, std::move(replica.log)};
+    session.rows = replica.synced;
+    session.released = 0;
+    session.used_at = now;
+    served& placed = sessions_.insert_or_assign(id, std::move(session)).first->second;
+    placed.released = placed.log.length();
+  }
+  mine->state = phase::sealing;
+  for (const process_id& it : gateways_) {
+    mine->unsealed.insert(it);
+    effects.emplace_back(seal_gateway{it, order});
+  }
+  for (auto& [id, session] : sessions_)
+    if (session.group == group)
+      effects.emplace_back(begin_replication{group, epoch, session.log, session.rows});
+  if (mine->unsealed.empty())
+    mine->state = phase::serving;
+  for (const auto& [name, link] : links_)
+    consider_joining(*mine, name, now, effects);
+  return effects;
+}
+
+primary_effects primary_table::on_seal_reply(const process_id& gateway, group_id group, baton::epoch epoch,
+                                             const result<seal_reply>& reply, time_point now) {
+  primary_effects effects;
+  owned_group* mine = find_group(group);
+  if (mine == nullptr || mine->record.epoch != epoch || mine->unsealed.erase(gateway) == 0)
+    return effects;
+  if (reply && !reply->sealed && reply->highest > epoch) {
+    demote(*mine, effects);
+    return effects;
+  }
+  if (mine->unsealed.empty())
+    mine->state = phase::serving;
+  if (!reply || !reply->sealed)
+    return effects;  // its streams are gone with it; it opens its turns anew when it comes back
+  for (const open_turn& turn : reply->turns) {
+    const open_turn_reply resumed = open(turn, now, effects);
+    if (resumed.accepted)
+      continue;
+    effects.emplace_back(emit_failure{gateway, turn_failure{group, epoch, turn.history.session, turn.turn,
+                                                            resumed.refusal, resumed.reason}});
+  }
+  return effects;
+}
+
+void primary_table::demote(owned_group& group, primary_effects& effects) {
+  ++counters_.demotions;
+  const group_id id = group.record.group;
+  return_replicas back{id, {}};
+  for (auto it = sessions_.begin(); it != sessions_.end();) {
+    served& session = it->second;
+    if (session.group != id) {
+      ++it;
+      continue;
+    }
+    if (session.run != 0)
+      effects.emplace_back(stop_engine{it->first, session.run});
+    // Rows made since the last report belong to nobody.
+    effects.emplace_back(cut_engine{it->first, session.rows});
+    effects.emplace_back(end_replication{it->first, false});
+    back.sessions.push_back({id, std::move(session.log), session.rows});
+    it = sessions_.erase(it);
+  }
+  groups_.erase(id);
+  effects.emplace_back(std::move(back));
+}
+
+primary_effects primary_table::on_fenced(group_id group, baton::epoch epoch) {
+  primary_effects effects;
+  if (owned_group* mine = find_group(group); mine != nullptr && mine->record.epoch < epoch)
+    demote(*mine, effects);
+  return effects;
+}
+
+// --- in-sync set --------------------------------------------------------------------------------------------------------------
+
+void primary_table::update_record(owned_group& group, const group_record& record, primary_effects& effects,
+                                  time_point now) {
+  group.record = record;
+  for (auto& [name, state] : group.standbys) {
+    const bool in = find_by_name(record.in_sync, name) != nullptr;
+    if (in)
+      state.joining = false;
+    else
+      state.leaving = false;
+  }
+  // Who is in the set but no longer reachable must be taken out, e.g. after an addition that crossed a loss.
+  for (const process_id& member : record.in_sync) {
+    const auto link = links_.find(member.name);
+    if (link == links_.end() || !link->second.up || link->second.who != member)
+      leave(group, member.name, now, effects);
+  }
+  release_group(record.group, true, effects);
+}
+
+primary_effects primary_table::on_in_sync_reply(group_id group, const result<in_sync_reply>& reply, time_point now) {
+  primary_effects effects;
+  owned_group* mine = find_group(group);
+  if (mine == nullptr || !reply)
+    return effects;  // asked again on a tick
+  const group_record& record = reply->record;
+  if (record.epoch > mine->record.epoch) {
+    demote(*mine, effects);
+    return effects;
+  }
+  if (record.owner == how_.self && record.epoch == mine->record.epoch && record.revision >= mine->record.revision)
+    update_record(*mine, record, effects, now);
+  return effects;
+}
+
+void primary_table::ask(owned_group& group, const process_id& standby, bool add, primary_effects& effects) {
+  in_sync_change change;
+  change.group = group.record.group;
+  change.epoch = group.record.epoch;
+  change.revision = group.record.revision;
+  change.owner = how_.self;
+  change.standby = standby;
+  change.add = add;
+  effects.emplace_back(ask_in_sync{std::move(change)});
+}
+
+void primary_table::leave(owned_group& group, const std::string& standby, time_point now, primary_effects& effects) {
+  standby_state& state = group.standbys[standby];
+  state.joining = false;
+  const process_id* member = find_by_name(group.record.in_sync, standby);
+  if (member == nullptr || state.leaving)
+    return;
+  state.leaving = true;
+  state.asked_at = now;
+  ask(group, *member, false, effects);
+}
+
+void primary_table::consider_joining(owned_group& group, const std::string& standby, time_point now,
+                                     primary_effects& effects) {
+  const auto link = links_.find(standby);
+  standby_state& state = group.standbys[standby];
+  if (!how_.wait_for_standbys || group.state == phase::taking || link == links_.end() || !link->second.up ||
+      state.joining || state.leaving || state.refused || find_by_name(group.record.in_sync, standby) != nullptr)
+    return;
+  for (const auto& [id, session] : sessions_) {
+    if (session.group != group.record.group)
+      continue;
+    const auto held = session.held.find(standby);
+    if (held == session.held.end() || held->second.logged < session.released)
+      return;
+  }
+  // Rule I2: first wait for it, then the compare-and-swap.
+  state.joining = true;
+  state.asked_at = now;
+  ask(group, link->second.who, true, effects);
+}
+
+primary_effects primary_table::on_link_up(const std::string& standby, const process_id& who, time_point now) {
+  primary_effects effects;
+  links_[standby] = {who, true};
+  for (auto& [id, session] : sessions_)
+    session.held.erase(standby);
+  for (auto& [id, group] : groups_) {
+    group.standbys[standby].refused = false;
+    const process_id* member = find_by_name(group.record.in_sync, standby);
+    if (member != nullptr && *member != who)
+      leave(group, standby, now, effects);  // the member was an earlier incarnation
+    consider_joining(group, standby, now, effects);
+  }
+  return effects;
+}
+
+primary_effects primary_table::on_link_down(const std::string& standby, time_point now) {
+  primary_effects effects;
+  links_[standby].up = false;
+  for (auto& [id, session] : sessions_)
+    session.held.erase(standby);
+  for (auto& [id, group] : groups_)
+    leave(group, standby, now, effects);
+  return effects;
+}
+
+primary_effects primary_table::on_unprotected(const std::string& standby, session_id session, time_point now) {
+  primary_effects effects;
+  served* held = find_session(session);
+  owned_group* group = held == nullptr ? nullptr : find_group(held->group);
+  if (group == nullptr)
+    return effects;
+  group->standbys[standby].refused = true;
+  leave(*group, standby, now, effects);
+  return effects;
+}
+
+primary_effects primary_table::on_progress(const std::string& standby, const standby_progress& progress,
+                                           bool lease_valid, time_point now) {
+  primary_effects effects;
+  served* session = find_session(progress.session);
+  owned_group* group = session == nullptr ? nullptr : find_group(session->group);
+  if (group == nullptr || group->record.epoch != progress.epoch)
+    return effects;
+  session->held[standby] = {std::min(progress.logged, session->log.length()), progress.synced};
+  release(*session, lease_valid, effects);
+  consider_joining(*group, standby, now, effects);
+  return effects;
+}
+
+// --- turns --------------------------------------------------------------------------------------------------------------------
+
+primary_effects primary_table::on_open_turn(request_ticket ticket, const open_turn& request, bool lease_valid,
+                                            time_point now) {
+  primary_effects effects;
+  const owned_group* group = find_group(request.group);
+  open_turn_reply reply;
+  if (group == nullptr || group->record.epoch != request.epoch) {
+    reply = refuse(errc::not_owner, "this node does not own the group under that epoch");
+  } else if (group->state == phase::taking || group->unsealed.contains(request.gateway)) {
+    reply = refuse(errc::not_owner, "the group is being taken over");
+  } else if (!lease_valid && group->record.in_sync.empty()) {
+    reply = refuse(errc::unavailable, "the node's lease has run out");
+  } else {
+    reply = open(request, now, effects);
+  }
+  if (!reply.accepted)
+    ++counters_.refused;
+  effects.insert(effects.begin(), reply_open{ticket, std::move(reply)});
+  return effects;
+}
+
+primary_table::served* primary_table::place_for(group_id group, const session_piece& history, primary_effects& effects) {
+  if (served* known = find_session(history.session))
+    return known;
+  while (sessions_.size() >= how_.sessions)
+    if (!evict_idle(effects))
+      return nullptr;
+  served fresh{group, session_log{history.session, how_.fingerprint}};
+  served& placed = sessions_.insert_or_assign(history.session, std::move(fresh)).first->second;
+  effects.emplace_back(begin_replication{group, find_group(group)->record.epoch, placed.log, 0});
+  return &placed;
+}
+
+bool primary_table::evict_idle(primary_effects& effects) {
+  auto oldest = sessions_.end();
+  for (auto it = sessions_.begin(); it != sessions_.end(); ++it)
+    if (!it->second.live && (oldest == sessions_.end() || it->second.used_at < oldest->second.used_at))
+      oldest = it;
+  if (oldest == sessions_.end())
+    return false;
+  effects.emplace_back(drop_engine{oldest->first});
+  effects.emplace_back(end_replication{oldest->first, true});
+  sessions_.erase(oldest);
+  return true;
+}
+
+open_turn_reply primary_table::open(const open_turn& request, time_point now,
+                                    primary_effects& effects) {
+  const session_piece& history = request.history;
+  if (history.end() >= how_.context_tokens)
+    return refuse(errc::context_full, "the prompt ends at token " + std::to_string(history.end()) +
+                                          ", the context holds " + std::to_string(how_.context_tokens));
+  served* session = place_for(request.group, history, effects);
+  if (session == nullptr)
+    return refuse(errc::no_room, "every session of this node is in use");
+  if (session->group != request.group)
+    return refuse(errc::not_owner, "the session belongs to another group");
+  if (session->live && session->log.last_turn()->number < request.turn)
+    stop_turn(*session, session->released, effects);
+  const position before = session->log.length();
+  auto kept = session->log.adopt(history);
+  if (!kept) {
+    open_turn_reply reply = refuse(kept.code(), kept.failure().what);
+    reply.have = session->log.point();
+    return reply;
+  }
+  // An unreleased tail comes without its logprobs: where they are wanted it is sampled again, to the same tokens.
+  if (session->log.last_turn() != nullptr && session->log.last_turn()->parameters.sampling.logprobs &&
+      session->log.length() > history.end()) {
+    session->log.truncate(history.end());
+    *kept = history.end();
+  }
+  const turn_header* turn = session->log.last_turn();
+  if (turn == nullptr || turn->number != request.turn)
+    return refuse(errc::invalid_argument, "the history does not end in the turn to open");
+  session->used_at = now;
+  session->gateway = request.gateway;
+  session->live = true;
+  session->released = history.end();
+  session->evaluated = 0;
+  session->recomputed = 0;
+  for (auto& [name, held] : session->held)
+    held = {std::min(held.logged, *kept), std::min(held.synced, *kept)};
+  std::vector<session_record> records;
+  if (*kept < before)
+    records.emplace_back(truncate_record{*kept, session->log.chain_at(*kept)});
+  if (*kept < session->log.length())
+    for (session_record& record : session->log.records_from(*kept))
+      records.push_back(std::move(record));
+  const baton::epoch epoch = find_group(request.group)->record.epoch;
+  if (!records.empty())
+    replicate(*session, epoch, std::move(records), effects);
+  ++counters_.turns;
+  start_run(*session, effects);
+  open_turn_reply reply;
+  reply.accepted = true;
+  reply.cached_tokens = std::min(session->rows, turn->prompt_end);
+  // A tail generated before the take-over may be committed already.
+  release(*session, true, effects);
+  return reply;
+}
+
+void primary_table::start_run(served& session, primary_effects& effects) {
+  const evaluation_plan plan{session.log.turns(), how_.prefill_chunk};
+  const position last_due = session.log.length() - 1;
+  position rows = std::min(session.rows, last_due);
+  if (how_.exact)
+    rows = plan.resume_point(rows);
+  if (session.run != 0)
+    effects.emplace_back(stop_engine{session.log.session(), session.run});
+  cut_engine_to(session, rows, effects);
+  const turn_header& turn = *session.log.last_turn();
+  // What was evaluated by somebody before and must be again: all before the prompt, and up to the last token once one
+  // has been generated.
+  const position known = session.log.length() > turn.prompt_end ? last_due : std::max<position>(turn.base, 1) - 1;
+  session.recomputed = known - std::min(known, rows);
+  counters_.recomputed += session.recomputed;
+  session.finished = session.log.open_turn() == nullptr;
+  session.run = 0;
+  if (session.finished)
+    return;
+  session.run = next_run_++;
+  session.allowed = session.log.length() + limits::uncommitted_tokens;
+  run_engine run;
+  run.session = session.log.session();
+  run.run = session.run;
+  run.tokens.assign(session.log.tokens().begin(), session.log.tokens().end());
+  run.turns.assign(session.log.turns().begin(), session.log.turns().end());
+  run.rows = rows;
+  run.allowed = session.allowed;
+  effects.emplace_back(std::move(run));
+}
+
+void primary_table::cut_engine_to(served& session, position rows, primary_effects& effects) {
+  // Always said: the engine may hold rows of a run that has been stopped since its last report.
+  session.rows = std::min(session.rows, rows);
+  effects.emplace_back(cut_engine{session.log.session(), session.rows});
+}
+
+void primary_table::replicate(served& session, baton::epoch epoch, std::vector<session_record> records,
+                              primary_effects& effects) {
+  session_records out{session.group, epoch, session.log.session(), std::move(records)};
+  effects.emplace_back(replicate_records{{std::move(out)}});
+}
+
+void primary_table::stop_turn(served& session, position keep, primary_effects& effects) {
+  if (session.run != 0)
+    effects.emplace_back(stop_engine{session.log.session(), session.run});
+  session.run = 0;
+  session.live = false;
+  session.reports.clear();
+  std::vector<session_record> records;
+  keep = std::min(keep, session.log.length());
+  if (keep < session.log.length()) {
+    session.log.truncate(keep);
+    records.emplace_back(truncate_record{keep, session.log.chain()});
+  }
+  session.log.close_turn();
+  if (session.log.last_turn() != nullptr)
+    records.emplace_back(close_record{session.log.last_turn()->number});
+  session.released = keep;
+  for (auto& [name, held] : session.held)
+    held = {std::min(held.logged, keep), std::min(held.synced, keep)};
+  cut_engine_to(session, keep, effects);
+  if (const owned_group* group = find_group(session.group); group != nullptr && !records.empty())
+    replicate(session, group->record.epoch, std::move(records), effects);
+}
+
+primary_effects primary_table::on_end_turn(const end_turn& request) {
+  primary_effects effects;
+  served* session = find_session(request.session);
+  const owned_group* group = session == nullptr ? nullptr : find_group(session->group);
+  if (group == nullptr || group->record.epoch != request.epoch)
+    return effects;
+  const turn_header* turn = session->log.last_turn();
+  if (turn == nullptr || turn->number != request.turn)
+    return effects;
+  stop_turn(*session, std::max(request.keep, turn->base + 1), effects);
+  return effects;
+}
+
+primary_effects primary_table::on_gateway_lost(const process_id& gateway) {
+  primary_effects effects;
+  for (auto& [id, session] : sessions_)
+    if (session.live && session.gateway == gateway)
+      stop_turn(session, session.released, effects);
+  for (auto& [id, group] : groups_)
+    if (group.unsealed.erase(gateway) != 0 && group.unsealed.empty() && group.state == phase::sealing)
+      group.state = phase::serving;
+  return effects;
+}
+
+// --- engine and release ---------------------------------------------------------------------------------------------------
+
+primary_effects primary_table::on_step(const engine_step& step, bool lease_valid, time_point) {
+  primary_effects effects;
+  served* session = find_session(step.session);
+  if (session == nullptr || session->run == 0 || session->run != step.run)
+    return effects;
+  session->rows = step.rows;
+  session->evaluated = step.evaluated;
+  session->finished = step.finished;
+  if (step.has_token) {
+    BATON_ASSERT(step.at == session->log.length());  // the engine continues this very log
+    tokens_record record{step.at, session->log.chain(), {step.token}};
+    if (const auto added = session->log.append(record.tokens); !added) {
+      session->finished = true;
+    } else {
+      session->reports.emplace(step.at, step.report);
+      ++counters_.tokens;
+      replicate(*session, find_group(session->group)->record.epoch, {std::move(record)}, effects);
+    }
+  }
+  release(*session, lease_valid, effects);
+  return effects;
+}
+
+primary_effects primary_table::on_engine_failure(session_id id, run_number run, const error& why) {
+  primary_effects effects;
+  served* session = find_session(id);
+  if (session == nullptr || session->run != run)
+    return effects;
+  const owned_group* group = find_group(session->group);
+  effects.emplace_back(emit_failure{
+      session->gateway,
+      turn_failure{session->group, group->record.epoch, id, session->log.last_turn()->number, why.code, why.what}});
+  stop_turn(*session, session->released, effects);
+  return effects;
+}
+
+std::vector<commit_rule::standby_position> primary_table::waited_for(const served& session) const {
+  std::vector<commit_rule::standby_position> out;
+  const owned_group& group = groups_.at(session.group);
+  const auto add = [&](const std::string& name) {
+    const auto held = session.held.find(name);
+    out.push_back(held == session.held.end() ? commit_rule::standby_position{} : held->second);
+  };
+  for (const process_id& member : group.record.in_sync)
+    add(member.name);
+  for (const auto& [name, state] : group.standbys)
+    if (state.joining && find_by_name(group.record.in_sync, name) == nullptr)
+      add(name);
+  return out;
+}
+
+std::uint32_t primary_table::lag_of(const served& session) const {
+  const position due = std::max<position>(session.log.length(), 1) - 1;
+  std::uint32_t lag = 0;
+  for (const auto& standby : waited_for(session))
+    lag = std::max(lag, due - std::min(due, standby.synced));
+  return lag;
+}
+
+void primary_table::release(served& session, bool lease_valid, primary_effects& effects) {
+  const owned_group* group = find_group(session.group);
+  if (!session.live || group->state == phase::taking)
+    return;
+  if (!lease_valid && group->record.in_sync.empty())
+    return;  // rule L: alone and without a lease, nothing leaves this node
+  const position upto = how_.commit.committed(session.log.length(), waited_for(session));
+  const bool last = session.finished && upto == session.log.length();
+  if (upto <= session.released && !last)
+    return;
+  turn_tokens out;
+  out.group = session.group;
+  out.epoch = group->record.epoch;
+  out.session = session.log.session();
+  out.turn = session.log.last_turn()->number;
+  out.first = session.released;
+  out.chain_before = session.log.chain_at(session.released);
+  const auto tokens = session.log.tokens().subspan(session.released, upto - session.released);
+  out.tokens.assign(tokens.begin(), tokens.end());
+  if (session.log.last_turn()->parameters.sampling.logprobs)
+    for (position at = session.released; at < upto; ++at)
+      out.reports.push_back(session.reports[at]);
+  session.reports.erase(session.reports.begin(), session.reports.lower_bound(upto));
+  out.lag_tokens = lag_of(session);
+  out.last = last;
+  out.evaluated_tokens = session.evaluated;
+  out.recomputed_tokens = session.recomputed;
+  counters_.released += out.tokens.size();
+  session.released = upto;
+  effects.emplace_back(emit_tokens{session.gateway, std::move(out)});
+  if (last) {
+    session.live = false;
+    session.run = 0;
+    session.log.close_turn();
+    replicate(session, group->record.epoch, {close_record{session.log.last_turn()->number}}, effects);
+  } else if (session.run != 0 && upto + limits::uncommitted_tokens >= session.allowed + limits::uncommitted_tokens / 4) {
+    session.allowed = upto + limits::uncommitted_tokens;
+    effects.emplace_back(allow_engine{session.log.session(), session.run, session.allowed});
+  }
+}
+
+void primary_table::release_group(group_id group, bool lease_valid, primary_effects& effects) {
+  for (auto& [id, session] : sessions_)
+    if (session.group == group)
+      release(session, lease_valid, effects);
+}
+
+primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
+  primary_effects effects;
+  for (auto& [id, group] : groups_) {
+    if (lease_valid)
+      release_group(id, true, effects);
+    for (auto& [name, state] : group.standbys) {
+      if ((!state.joining && !state.leaving) || now - state.asked_at < limits::request_timeout / 4)
+        continue;
+      state.asked_at = now;
+      const process_id* member = find_by_name(group.record.in_sync, name);
+      if (state.leaving && member != nullptr)
+        ask(group, *member, false, effects);
+      else if (state.joining && member == nullptr && links_[name].up)
+        ask(group, links_[name].who, true, effects);
+    }
+    for (const auto& [name, link] : links_)
+      consider_joining(group, name, now, effects);
+  }
+  return effects;
+}
+
+std::vector<group_status> primary_table::statuses() const {
+  std::vector<group_status> out;
+  for (const auto& [id, group] : groups_) {
+    group_status status;
+    status.group = id;
+    status.epoch = group.record.epoch;
+    status.owner = true;
+    for (const auto& [session_id, session] : sessions_) {
+      if (session.group != id)
+        continue;
+      ++status.sessions;
+      status.synced_tokens += session.rows;
+      status.lag_tokens = std::max(status.lag_tokens, lag_of(session));
+    }
+    out.push_back(status);
+  }
+  return out;
+}
+
+}  // namespace baton::actors::protocol

@@ -1,0 +1,245 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "actors/protocol/commit_rule.hpp"
+#include "actors/protocol/evaluation_plan.hpp"
+#include "actors/protocol/link_sender.hpp"
+#include "actors/protocol/replica_set.hpp"
+#include "actors/protocol/session_log.hpp"
+#include "schemas/control.hpp"
+
+namespace baton::actors::protocol {
+
+/// Names an open request between this object and whoever holds its reply.
+using request_ticket = std::uint64_t;
+
+/// Counts the runs of sessions, so that what an engine says of an older run is ignored.
+using run_number = std::uint64_t;
+
+// --- effects ----------------------------------------------------------------------------------------------------------------
+
+/// Take the replicas of the group from this node's standby side and report them by `on_replicas`.
+struct take_replicas {
+  group_id group{};
+  baton::epoch epoch{};
+};
+/// This node owns the group no more: hand the sessions back to its standby side.
+struct return_replicas {
+  group_id group{};
+  std::vector<held_replica> sessions;
+};
+struct seal_gateway {
+  process_id gateway;
+  seal order;
+};
+struct reply_open {
+  request_ticket to = 0;
+  open_turn_reply reply;
+};
+struct emit_tokens {
+  process_id gateway;
+  turn_tokens tokens;
+};
+struct emit_failure {
+  process_id gateway;
+  turn_failure failure;
+};
+struct ask_in_sync {
+  in_sync_change change;
+};
+/// A session begins to be replicated on every link (or begins anew under this epoch).
+struct begin_replication {
+  group_id group{};
+  baton::epoch epoch{};
+  session_log log;
+  position rows = 0;
+};
+struct replicate_records {
+  std::vector<session_records> step;
+};
+struct end_replication {
+  session_id session{};
+  bool drop = false;
+};
+/// The engine holds rows [0, rows) of the session from now on: cut it there.
+struct cut_engine {
+  session_id session{};
+  position rows = 0;
+};
+/// Evaluate what the log has and the engine lacks, then generate. `turns` and `tokens` are the whole log.
+struct run_engine {
+  session_id session{};
+  run_number run = 0;
+  std::vector<token_id> tokens;
+  std::vector<turn_header> turns;
+  position rows = 0;     ///< the engine's rows when the run begins
+  position allowed = 0;  ///< the log may grow to this length before `allow_engine` says more
+};
+struct allow_engine {
+  session_id session{};
+  run_number run = 0;
+  position allowed = 0;
+};
+struct stop_engine {
+  session_id session{};
+  run_number run = 0;
+};
+struct drop_engine {
+  session_id session{};
+};
+
+using primary_effect = std::variant<take_replicas, return_replicas, seal_gateway, reply_open, emit_tokens, emit_failure,
+                                    ask_in_sync, begin_replication, replicate_records, end_replication, cut_engine,
+                                    run_engine, allow_engine, stop_engine, drop_engine>;
+using primary_effects = std::vector<primary_effect>;
+
+/// What the engine reports of a run, in order. `token` is set when one has been sampled for position `at`.
+struct engine_step {
+  session_id session{};
+  run_number run = 0;
+  position rows = 0;  ///< rows the engine holds now
+  bool has_token = false;
+  position at = 0;
+  token_id token = 0;
+  token_report report;
+  bool finished = false;  ///< nothing more comes of this run: end token, max_tokens or context
+  std::uint64_t evaluated = 0;  ///< tokens evaluated since the run began
+};
+
+/// The sessions that one node runs, and the groups it owns: opens turns, ships what the engine generates, releases what is
+/// committed, keeps the in-sync set, takes groups over and gives them up (docs/protocol.md sections O, P, I, L5). Pure; not
+/// thread-safe.
+class primary_table {
+ public:
+  struct options {
+    process_id self;
+    std::uint64_t fingerprint = 0;
+    std::uint32_t prefill_chunk = 64;
+    std::uint32_t context_tokens = 0;
+    bool exact = true;         ///< batch shapes are a function of the log
+    std::size_t sessions = 0;  ///< held as primary at most; idle ones make room, least recently used first
+    commit_rule commit;
+    bool wait_for_standbys = true;  ///< false: no links are configured, nothing ever joins an in-sync set
+  };
+
+  struct counters {
+    std::uint64_t turns = 0, tokens = 0, released = 0, promotions = 0, demotions = 0, refused = 0, recomputed = 0;
+  };
+
+  explicit primary_table(options how) : how_(std::move(how)) {}
+
+  // Ownership.
+  primary_effects on_view(const cluster_view& view, time_point now);
+  primary_effects on_replicas(group_id group, baton::epoch epoch, std::optional<std::vector<held_replica>> replicas,
+                              time_point now);
+  primary_effects on_seal_reply(const process_id& gateway, group_id group, baton::epoch epoch,
+                                const result<seal_reply>& reply, time_point now);
+  primary_effects on_in_sync_reply(group_id group, const result<in_sync_reply>& reply, time_point now);
+  /// A sink refused us: a higher epoch owns the group.
+  primary_effects on_fenced(group_id group, baton::epoch epoch);
+
+  // Turns.
+  primary_effects on_open_turn(request_ticket ticket, const open_turn& request, bool lease_valid,
+                               time_point now);
+  primary_effects on_end_turn(const end_turn& request);
+  primary_effects on_gateway_lost(const process_id& gateway);
+
+  // Engine.
+  primary_effects on_step(const engine_step& step, bool lease_valid, time_point now);
+  primary_effects on_engine_failure(session_id session, run_number run, const error& why);
+
+  // Links.
+  primary_effects on_link_up(const std::string& standby, const process_id& who, time_point now);
+  primary_effects on_link_down(const std::string& standby, time_point now);
+  primary_effects on_progress(const std::string& standby, const standby_progress& progress, bool lease_valid,
+                              time_point now);
+  primary_effects on_unprotected(const std::string& standby, session_id session, time_point now);
+
+  /// Releases what only a lapsed lease held back, and asks again for changes of in-sync sets that got no answer.
+  primary_effects on_tick(bool lease_valid, time_point now);
+
+  [[nodiscard]] std::vector<group_status> statuses() const;
+  [[nodiscard]] const counters& counted() const noexcept { return counters_; }
+  [[nodiscard]] std::size_t sessions() const noexcept { return sessions_.size(); }
+  [[nodiscard]] bool owns(group_id group) const { return groups_.contains(group); }
+
+ private:
+  enum class phase : std::uint8_t {
+    taking,   ///< waiting for the replicas of this node's standby side
+    sealing,  ///< gateways are being sealed; each one's turns resume as it answers
+    serving
+  };
+  struct standby_state {
+    bool joining = false;  ///< waited for already, compare-and-swap under way
+    bool leaving = false;  ///< still waited for until the compare-and-swap has taken it out
+    bool refused = false;  ///< cannot hold a session of the group
+    time_point asked_at{};
+  };
+  struct owned_group {
+    group_record record;
+    phase state = phase::taking;
+    std::set<process_id> unsealed;
+    std::map<std::string, standby_state> standbys;
+  };
+  struct served {
+    group_id group{};
+    session_log log;
+    position rows = 0;      // in the engine
+    position released = 0;  // to the gateway; grows, and falls only with the log
+    run_number run = 0;     // 0: none
+    position allowed = 0;
+    bool live = false;      // a turn is open towards `gateway`
+    bool finished = false;  // the engine has generated the last token of it
+    process_id gateway{};
+    std::map<position, token_report> reports{};  // of tokens not yet released
+    std::uint64_t evaluated = 0;
+    std::uint64_t recomputed = 0;
+    std::map<std::string, commit_rule::standby_position> held{};  // by standby
+    time_point used_at{};
+  };
+  struct link {
+    process_id who;
+    bool up = false;
+  };
+
+  void demote(owned_group& group, primary_effects& effects);
+  void begin_promotion(const group_record& record, primary_effects& effects);
+  void update_record(owned_group& group, const group_record& record, primary_effects& effects, time_point now);
+  open_turn_reply open(const open_turn& request, time_point now, primary_effects& effects);
+  served* place_for(group_id group, const session_piece& history, primary_effects& effects);
+  void start_run(served& session, primary_effects& effects);
+  void replicate(served& session, baton::epoch epoch, std::vector<session_record> records, primary_effects& effects);
+  void cut_engine_to(served& session, position rows, primary_effects& effects);
+  void release(served& session, bool lease_valid, primary_effects& effects);
+  void release_group(group_id group, bool lease_valid, primary_effects& effects);
+  void stop_turn(served& session, position keep, primary_effects& effects);
+  void consider_joining(owned_group& group, const std::string& standby, time_point now, primary_effects& effects);
+  void ask(owned_group& group, const process_id& standby, bool add, primary_effects& effects);
+  void leave(owned_group& group, const std::string& standby, time_point now, primary_effects& effects);
+  bool evict_idle(primary_effects& effects);
+  [[nodiscard]] std::vector<commit_rule::standby_position> waited_for(const served& session) const;
+  [[nodiscard]] std::uint32_t lag_of(const served& session) const;
+  owned_group* find_group(group_id group);
+  served* find_session(session_id session);
+
+  options how_;
+  counters counters_;
+  std::map<group_id, owned_group> groups_;
+  std::unordered_map<session_id, served> sessions_;
+  std::map<std::string, link> links_;
+  std::vector<process_id> gateways_;
+  std::uint64_t view_term_ = 0;
+  std::uint64_t view_version_ = 0;
+  run_number next_run_ = 1;
+};
+
+}  // namespace baton::actors::protocol

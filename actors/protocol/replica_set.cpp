@@ -1,0 +1,274 @@
+#include "actors/protocol/replica_set.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton::actors::protocol {
+
+namespace {
+constexpr errc accepted{};  // no code: the rows may land
+}
+
+replica_ack replica_set::ack_of(const replica& held) const {
+  replica_ack ack;
+  ack.session = held.log.session();
+  ack.epoch = highest_epoch(held.group);
+  ack.logged = held.log.length();
+  ack.chain = held.log.chain();
+  ack.synced = held.synced;
+  ack.expected = held.expected;
+  return ack;
+}
+
+replica_effect replica_set::problem(peer_handle to, session_id session, group_id group, errc code, bool about_rows) const {
+  replica_ack ack;
+  if (const auto found = replicas_.find(session); found != replicas_.end())
+    ack = ack_of(found->second);
+  ack.session = session;
+  ack.epoch = highest_epoch(group);
+  ack.has_problem = true;
+  ack.problem = code;
+  ack.about_rows = about_rows;
+  return send_ack{to, ack};
+}
+
+baton::epoch replica_set::highest_epoch(group_id group) const {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? baton::epoch{} : found->second.highest;
+}
+
+bool replica_set::owned_here(group_id group) const {
+  const auto found = groups_.find(group);
+  return found != groups_.end() && found->second.owned;
+}
+
+bool replica_set::accept_epoch(peer_handle from, group_id group, baton::epoch epoch, session_id session,
+                               replica_effects& effects) {
+  group_state& state = groups_[group];
+  if (epoch < state.highest || (state.owned && epoch == state.highest)) {
+    ++counters_.stale;
+    effects.push_back(problem(from, session, group, errc::stale_epoch, false));
+    return false;
+  }
+  state.highest = epoch;
+  if (state.owned) {
+    // Not answered: the sender asks again, and by then this node has stepped down.
+    effects.emplace_back(superseded{group, epoch});
+    return false;
+  }
+  return true;
+}
+
+replica_set::replica* replica_set::find_or_create(group_id group, session_id session) {
+  if (const auto found = replicas_.find(session); found != replicas_.end())
+    return &found->second;
+  if (replicas_.size() >= how_.sessions)
+    return nullptr;
+  replica fresh{group, session_log{session, how_.fingerprint}};
+  return &replicas_.emplace(session, std::move(fresh)).first->second;
+}
+
+void replica_set::cut_rows_to(replica& held, position length, replica_effects& effects) {
+  if (length >= held.expected)
+    return;
+  ++held.generation;
+  held.synced = std::min(held.synced, length);
+  held.expected = held.synced;
+  effects.emplace_back(cut_rows{held.log.session(), held.synced});
+}
+
+replica_effects replica_set::on_records(peer_handle from, const session_records& records) {
+  replica_effects effects;
+  if (!accept_epoch(from, records.group, records.epoch, records.session, effects))
+    return effects;
+  replica* held = find_or_create(records.group, records.session);
+  if (held == nullptr) {
+    effects.push_back(problem(from, records.session, records.group, errc::no_room, false));
+    return effects;
+  }
+  held->group = records.group;
+  held->peer = from;
+  for (const session_record& record : records.records) {
+    if (std::holds_alternative<drop_record>(record)) {
+      replicas_.erase(records.session);
+      effects.emplace_back(drop_rows{records.session});
+      return effects;
+    }
+    if (const auto applied = held->log.apply(record); !applied) {
+      ++(applied.code() == errc::gap ? counters_.gaps : counters_.forks);
+      effects.push_back(problem(from, records.session, records.group, applied.code(), false));
+      return effects;
+    }
+    cut_rows_to(*held, held->log.length(), effects);
+    // The prompt's first batch begins with the token before it (evaluation_plan), so an older row of that one is void.
+    if (const auto* open = std::get_if<open_record>(&record))
+      cut_rows_to(*held, std::max<position>(open->turn.base, 1) - 1, effects);
+    ++counters_.records;
+  }
+  effects.emplace_back(send_ack{from, ack_of(*held)});
+  return effects;
+}
+
+replica_effects replica_set::on_resync(peer_handle from, const resync_frame& frame) {
+  replica_effects effects;
+  if (!accept_epoch(from, frame.group, frame.epoch, frame.session, effects))
+    return effects;
+  replica* held = find_or_create(frame.group, frame.session);
+  if (held == nullptr) {
+    effects.push_back(problem(from, frame.session, frame.group, errc::no_room, false));
+    return effects;
+  }
+  held->group = frame.group;
+  held->peer = from;
+  const history_point common = held->log.longest_common(frame.probes);
+  held->log.truncate(common.length);
+  cut_rows_to(*held, common.length, effects);
+  // Rows that were on their way over the old connection will not come.
+  cut_rows_to(*held, held->synced, effects);
+  effects.emplace_back(send_ack{from, ack_of(*held)});
+  return effects;
+}
+
+errc replica_set::judge(const delta_descriptor& rows, const replica* held) const {
+  const position end = rows.first + rows.count;
+  if (rows.fingerprint != how_.fingerprint || rows.first_region != 0 || rows.regions != how_.regions)
+    return errc::fingerprint_mismatch;
+  if (rows.bytes != rows.count * how_.bytes_per_token)
+    return errc::malformed;
+  if (held == nullptr || rows.first != held->expected || end > held->log.length())
+    return errc::gap;
+  if (held->log.chain_at(rows.first) != rows.chain_before || held->log.chain_at(end) != rows.chain_after)
+    return errc::fork;
+  if (end > how_.context_tokens)
+    return errc::context_full;
+  return accepted;
+}
+
+bool replica_set::admit(peer_handle from, const delta_descriptor& rows, replica_effects& effects) {
+  if (!accept_epoch(from, rows.group, rows.epoch, rows.session, effects))
+    return false;
+  const auto found = replicas_.find(rows.session);
+  replica* held = found == replicas_.end() ? nullptr : &found->second;
+  if (const errc verdict = judge(rows, held); verdict != accepted) {
+    ++counters_.refused_rows;
+    effects.push_back(problem(from, rows.session, rows.group, verdict, true));
+    return false;
+  }
+  held->expected = rows.first + rows.count;
+  held->peer = from;
+  return true;
+}
+
+replica_effects replica_set::on_landed(const delta_descriptor& rows, landing_ticket ticket) {
+  const auto found = replicas_.find(rows.session);
+  // What was admitted may have been cut meanwhile; then the rows are of no use.
+  if (found == replicas_.end() || rows.epoch != highest_epoch(rows.group) || owned_here(rows.group))
+    return {};
+  const replica& held = found->second;
+  const position end = rows.first + rows.count;
+  if (end > held.expected || held.log.chain_at(end) != rows.chain_after)
+    return {};
+  return {import_rows{rows.session, held.generation, rows.first, rows.count, rows.checksum, ticket}};
+}
+
+replica_effects replica_set::on_landing_failed(peer_handle from, const delta_descriptor& rows, errc why) {
+  replica_effects effects;
+  const auto found = replicas_.find(rows.session);
+  if (found == replicas_.end())
+    return effects;
+  replica& held = found->second;
+  if (rows.first < held.expected)
+    cut_rows_to(held, std::min(held.synced, rows.first), effects);
+  ++counters_.refused_rows;
+  effects.push_back(problem(from, rows.session, rows.group, why, true));
+  return effects;
+}
+
+replica_effects replica_set::on_imported(session_id session, std::uint64_t generation, position end,
+                                         result<void> outcome) {
+  replica_effects effects;
+  const auto found = replicas_.find(session);
+  if (found == replicas_.end() || found->second.generation != generation)
+    return effects;  // cut meanwhile
+  replica& held = found->second;
+  if (!outcome) {
+    ++counters_.corrupt;
+    cut_rows_to(held, held.synced, effects);
+    effects.push_back(problem(held.peer, session, held.group, outcome.code(), true));
+    return effects;
+  }
+  BATON_ASSERT(end > held.synced && end <= held.expected && held.expected <= held.log.length());
+  counters_.synced_rows += end - held.synced;
+  held.synced = end;
+  effects.emplace_back(send_ack{held.peer, ack_of(held)});
+  return effects;
+}
+
+void replica_set::fence(group_id group, baton::epoch epoch) {
+  group_state& state = groups_[group];
+  state.highest = std::max(state.highest, epoch);
+}
+
+std::optional<std::vector<held_replica>> replica_set::promote(group_id group, baton::epoch epoch) {
+  group_state& state = groups_[group];
+  if (epoch < state.highest)
+    return std::nullopt;
+  state.highest = epoch;
+  state.owned = true;
+  std::vector<held_replica> taken;
+  for (auto it = replicas_.begin(); it != replicas_.end();) {
+    if (it->second.group != group) {
+      ++it;
+      continue;
+    }
+    taken.push_back({group, std::move(it->second.log), it->second.synced});
+    it = replicas_.erase(it);
+  }
+  return taken;
+}
+
+replica_effects replica_set::take_back(group_id group, std::vector<held_replica> sessions) {
+  groups_[group].owned = false;
+  for (held_replica& session : sessions) {
+    const session_id id = session.log.session();
+    const position rows = std::min(session.synced, session.log.length());
+    replica back{group, std::move(session.log)};
+    back.synced = rows;
+    back.expected = rows;
+    replicas_.insert_or_assign(id, std::move(back));
+  }
+  return {};
+}
+
+replica_effects replica_set::drop_group(group_id group) {
+  replica_effects effects;
+  for (auto it = replicas_.begin(); it != replicas_.end();) {
+    if (it->second.group != group) {
+      ++it;
+      continue;
+    }
+    effects.emplace_back(drop_rows{it->first});
+    it = replicas_.erase(it);
+  }
+  return effects;
+}
+
+std::vector<replica_set::group_summary> replica_set::summaries() const {
+  std::map<group_id, group_summary> sums;
+  for (const auto& [id, held] : replicas_) {
+    group_summary& sum = sums[held.group];
+    sum.group = held.group;
+    sum.epoch = highest_epoch(held.group);
+    ++sum.sessions;
+    sum.synced_tokens += held.synced;
+    // The last token of a log has no row until the next step, so it does not count as lag.
+    const position rows_due = std::max<position>(held.log.length(), 1) - 1;
+    sum.lag_tokens = std::max(sum.lag_tokens, rows_due - std::min(rows_due, held.synced));
+  }
+  std::vector<group_summary> out;
+  for (const auto& [id, sum] : sums)
+    out.push_back(sum);
+  return out;
+}
+
+}  // namespace baton::actors::protocol
