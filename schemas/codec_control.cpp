@@ -22,6 +22,7 @@ static void put(NodeRegistration::Builder to, const node_registration& from) {
   put(to.initFingerprint(from.fingerprint.size()), from.fingerprint);
   to.setCapacitySessions(from.capacity_sessions);
   to.setContextTokens(from.context_tokens);
+  to.setFingerprintHash(from.fingerprint_hash);
 }
 
 static void get(NodeRegistration::Reader from, node_registration& to) {
@@ -32,6 +33,7 @@ static void get(NodeRegistration::Reader from, node_registration& to) {
   get(from.getFingerprint(), to.fingerprint);
   to.capacity_sessions = from.getCapacitySessions();
   to.context_tokens = from.getContextTokens();
+  to.fingerprint_hash = from.getFingerprintHash();
 }
 
 static void put(GatewayRegistration::Builder to, const gateway_registration& from) {
@@ -65,6 +67,7 @@ static void put(Heartbeat::Builder to, const heartbeat& from) {
   to.setBusy(from.busy);
   to.setViewVersion(from.view_version);
   put_list(to.initGroups(from.groups.size()), from.groups, [](auto one, const auto& group) { put(one, group); });
+  to.setFigures(from.figures);
 }
 
 static void get(Heartbeat::Reader from, heartbeat& to) {
@@ -74,6 +77,7 @@ static void get(Heartbeat::Reader from, heartbeat& to) {
   to.busy = from.getBusy();
   to.view_version = from.getViewVersion();
   get_list(from.getGroups(), to.groups, [](auto one, auto& group) { get(one, group); });
+  to.figures = text_of(from.getFigures());
 }
 
 static void put(HeartbeatAck::Builder to, const heartbeat_ack& from) {
@@ -111,6 +115,7 @@ static void put(NodeView::Builder to, const node_view& from) {
   to.setSessions(from.sessions);
   to.setCapacitySessions(from.capacity_sessions);
   to.setContextTokens(from.context_tokens);
+  to.setFingerprintHash(from.fingerprint_hash);
 }
 
 static void get(NodeView::Reader from, node_view& to) {
@@ -122,6 +127,7 @@ static void get(NodeView::Reader from, node_view& to) {
   to.sessions = from.getSessions();
   to.capacity_sessions = from.getCapacitySessions();
   to.context_tokens = from.getContextTokens();
+  to.fingerprint_hash = from.getFingerprintHash();
 }
 
 static void put(GatewayView::Builder to, const gateway_view& from) {

@@ -13,6 +13,7 @@ struct NodeRegistration {
   fingerprint @4 :List(Link.Field);
   capacitySessions @5 :UInt32;
   contextTokens @6 :UInt32;
+  fingerprintHash @7 :UInt64;
 }
 
 struct GatewayRegistration {
@@ -36,6 +37,7 @@ struct Heartbeat {
   busy @3 :Bool;
   viewVersion @4 :UInt64;
   groups @5 :List(GroupStatus);
+  figures @6 :Text;
 }
 
 struct HeartbeatAck {
@@ -61,6 +63,7 @@ struct NodeView {
   sessions @5 :UInt32;
   capacitySessions @6 :UInt32;
   contextTokens @7 :UInt32;
+  fingerprintHash @8 :UInt64;
 }
 
 struct GatewayView {

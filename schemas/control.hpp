@@ -23,6 +23,7 @@ struct node_registration {
   std::vector<std::pair<std::string, std::string>> fingerprint;
   std::uint32_t capacity_sessions = 0;
   std::uint32_t context_tokens = 0;
+  std::uint64_t fingerprint_hash = 0;  ///< the first link of every chain of this node's engine
 
   friend bool operator==(const node_registration&, const node_registration&) = default;
 };
@@ -55,6 +56,7 @@ struct heartbeat {
   bool busy = false;
   std::uint64_t view_version = 0;  ///< of the last cluster view it has applied
   std::vector<group_status> groups;
+  std::string figures;  ///< JSON for people, in some beats only
 
   friend bool operator==(const heartbeat&, const heartbeat&) = default;
 };
@@ -90,6 +92,7 @@ struct node_view {
   std::uint32_t sessions = 0;
   std::uint32_t capacity_sessions = 0;
   std::uint32_t context_tokens = 0;
+  std::uint64_t fingerprint_hash = 0;
 
   friend bool operator==(const node_view&, const node_view&) = default;
 };

@@ -38,6 +38,8 @@ bool cluster_table::swap(group_record desired, std::uint64_t expected, bool new_
                          cluster_effects& effects) {
   if (pending_.contains(desired.group))
     return false;
+  if (new_epoch)
+    why.owner = desired.owner;
   pending_.emplace(desired.group, std::move(why));
   effects.emplace_back(swap_record{std::move(desired), expected, new_epoch});
   return true;
@@ -90,7 +92,8 @@ heartbeat_ack cluster_table::on_heartbeat(const heartbeat& beat, time_point now,
     node.progressed = now;
   }
   statuses_[beat.node.name] = beat.groups;
-  if (!node.alive) {  // it was suspected, wrongly or not; what it owned may belong to others now
+  const bool stalled = node.busy && now - node.progressed > how_.stalled_after;
+  if (!node.alive && !stalled) {  // it was suspected, wrongly or not; what it owned may belong to others now
     node.alive = true;
     for (const auto& [id, record] : groups_)
       settle(record, now, effects);
@@ -122,7 +125,7 @@ void cluster_table::lose(member& node, const std::string& cause, time_point now,
     if (record.owner == node.registration.node)
       fail_over(record, cause, now, effects);
   for (const auto& [id, record] : groups_)
-    if (record.owner != node.registration.node)
+    if (record.owner != node.registration.node && !record.owner.name.empty())
       remove_from(record, node.registration.node, effects);
   changed(effects);
 }
@@ -139,6 +142,9 @@ cluster_effects cluster_table::on_tick(time_point now) {
   }
   for (const auto& [id, record] : groups_)
     settle(record, now, effects);
+  for (const auto& [name, node] : nodes_)
+    if (node.alive)
+      give_work(node, now, effects);
   return effects;
 }
 
@@ -196,13 +202,26 @@ void cluster_table::fail_over(const group_record& record, const std::string& cau
   const member* successor = choose_successor(record);
   if (successor == nullptr && record.owner.name.empty())
     return;  // nobody yet, and the record says so
+  // Rule T3 again: who holds everything may be about to register.
+  const auto in_sync = [&](const process_id& who) {
+    return std::find(record.in_sync.begin(), record.in_sync.end(), who) != record.in_sync.end();
+  };
+  const bool awaited = now - started_ < how_.lease &&
+                       std::any_of(record.in_sync.begin(), record.in_sync.end(),
+                                   [&](const process_id& member) { return !nodes_.contains(member.name); });
+  if (awaited && (successor == nullptr || !in_sync(successor->registration.node)))
+    return;
   group_record desired = record;
-  desired.owner = successor == nullptr ? process_id{} : successor->registration.node;
-  desired.in_sync.clear();
+  if (successor == nullptr) {
+    desired.owner = {};  // who was in sync still is: nobody releases anything without them
+  } else {
+    desired.owner = successor->registration.node;
+    desired.in_sync.clear();
+  }
   failover_event event{record.group, record.owner, desired.owner, {}, cause, {}};
   if (const auto lost = nodes_.find(record.owner.name); lost != nodes_.end())
     event.detected_after = std::chrono::duration_cast<std::chrono::milliseconds>(now - lost->second.heard);
-  swap(std::move(desired), record.revision, true, {std::nullopt, std::move(event)}, effects);
+  swap(std::move(desired), record.revision, true, {std::nullopt, std::move(event), {}}, effects);
 }
 
 void cluster_table::remove_from(const group_record& record, const process_id& who, cluster_effects& effects) {
@@ -221,7 +240,7 @@ void cluster_table::give_work(const member& node, time_point, cluster_effects& e
   }
   for (const auto& [id, change] : pending_) {
     highest = std::max(highest, id);
-    if (change.failover && change.failover->to == who)
+    if (change.owner == who)
       return;
   }
   group_record fresh;
@@ -241,7 +260,7 @@ cluster_effects cluster_table::on_change(change_ticket ticket, const in_sync_cha
     return effects;
   };
   if (found == groups_.end() || found->second.epoch != change.epoch || found->second.owner != change.owner ||
-      (change.add && !runs(change.standby)) || change.standby == change.owner)
+      (change.add && (!runs(change.standby) || found->second.revision != change.revision)) || change.standby == change.owner)
     return refuse();
   group_record desired = found->second;
   const bool in = std::find(desired.in_sync.begin(), desired.in_sync.end(), change.standby) != desired.in_sync.end();
@@ -254,7 +273,7 @@ cluster_effects cluster_table::on_change(change_ticket ticket, const in_sync_cha
     desired.in_sync.push_back(change.standby);
   else
     std::erase(desired.in_sync, change.standby);
-  if (!swap(std::move(desired), found->second.revision, false, {ticket, std::nullopt}, effects))
+  if (!swap(std::move(desired), found->second.revision, false, {ticket, std::nullopt, {}}, effects))
     return refuse();  // another change of the group is under way; the owner asks again
   return effects;
 }
@@ -277,7 +296,8 @@ cluster_effects cluster_table::on_swapped(bool done, const group_record& record,
       failovers_.erase(failovers_.begin());
   }
   changed(effects);
-  settle(record, now, effects);
+  if (done)
+    settle(record, now, effects);
   return effects;
 }
 
@@ -297,6 +317,7 @@ cluster_view cluster_table::view() const {
         it.sessions += status.owner ? status.sessions : 0;
     it.capacity_sessions = node.registration.capacity_sessions;
     it.context_tokens = node.registration.context_tokens;
+    it.fingerprint_hash = node.registration.fingerprint_hash;
     out.nodes.push_back(std::move(it));
   }
   for (const auto& [name, gateway] : gateways_)

@@ -89,6 +89,7 @@ class cluster_table {
   struct pending_change {
     std::optional<change_ticket> ticket;
     std::optional<failover_event> failover;
+    process_id owner{};  // the new one, if the change names one
   };
 
   void lose(member& node, const std::string& cause, time_point now, cluster_effects& effects);

@@ -24,6 +24,10 @@ struct evaluation_plan {
 
   /// The last point <= `rows` where a batch begins: with rows [0, rows) at hand, evaluation goes on from here.
   [[nodiscard]] position resume_point(position rows) const noexcept;
+
+  /// Rows [0, n) that stay as they would be made anew when the last of `turns` begins: it evaluates the token before its
+  /// prompt again, and where it cuts an earlier prompt short, the last batch of that one gets another shape.
+  [[nodiscard]] position rows_kept_at_last_turn() const noexcept;
 };
 
 }  // namespace baton::actors::protocol

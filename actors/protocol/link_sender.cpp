@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/protocol/evaluation_plan.hpp"
+
 namespace baton::actors::protocol {
 
 bool link_sender::rows_flow(const outbound& session) const {
@@ -20,7 +22,8 @@ void link_sender::set_rows_sent(outbound& session, position at) {
   auto& flights = flights_[session.log.session()];
   in_flight_ -= flights.size();
   flights.clear();
-  session.in_flight = 0;
+  if (session.rows_sent != at)
+    session.wanted = false;
   session.rows_sent = at;
 }
 
@@ -28,8 +31,11 @@ link_effects link_sender::on_connected(time_point now, bool standby_takes_rows) 
   link_effects effects;
   connected_ = true;
   peer_takes_rows_ = standby_takes_rows;
-  for (auto& [id, session] : sessions_)
+  for (auto& [id, session] : sessions_) {
+    session.refused = false;
+    session.state = phase::idle;
     probe(session, now, effects);
+  }
   return effects;
 }
 
@@ -45,12 +51,22 @@ void link_sender::on_disconnected() {
 
 void link_sender::probe(outbound& session, time_point now, link_effects& effects) {
   ++counters_.resyncs;
+  if (session.state != phase::probing)
+    session.probing_since = now;
   session.state = phase::probing;
   session.probed_at = now;
   session.owed = false;
+  session.doubted = false;
   set_rows_sent(session, session.rows_sent);
+  // What it has acknowledged may have been released because of that: it must never cut below it.
+  auto points = session.log.probes();
+  const history_point known{session.logged, session.log.chain_at(session.logged)};
+  const auto place = std::find_if(points.begin(), points.end(),
+                                  [&](const history_point& point) { return point.length <= known.length; });
+  if (*place != known && points.size() < limits::resync_probes)
+    points.insert(place, known);
   effects.emplace_back(
-      send_frame{resync_frame{session.group, session.epoch, session.log.session(), session.log.probes()}});
+      send_frame{resync_frame{session.group, session.epoch, session.log.session(), std::move(points)}});
 }
 
 link_effects link_sender::on_session(group_id group, baton::epoch epoch, session_log log, position rows,
@@ -58,8 +74,9 @@ link_effects link_sender::on_session(group_id group, baton::epoch epoch, session
   link_effects effects;
   const session_id id = log.session();
   const bool fresh = log.length() == 0;
-  const auto [place, created] = sessions_.try_emplace(id, outbound{group, epoch, std::move(log)});
-  outbound& session = place->second;
+  const auto known = sessions_.find(id);
+  const bool created = known == sessions_.end();
+  outbound& session = created ? sessions_.emplace(id, outbound{group, epoch, std::move(log)}).first->second : known->second;
   if (!created) {
     session.group = group;
     session.epoch = epoch;
@@ -67,6 +84,7 @@ link_effects link_sender::on_session(group_id group, baton::epoch epoch, session
     session.logged = 0;
     session.rows_synced = 0;
     session.refused = false;
+    session.state = phase::idle;
   }
   session.rows_held = rows;
   if (!connected_)
@@ -106,8 +124,8 @@ link_effects link_sender::on_records(const std::vector<session_records>& step, t
       BATON_ASSERT(applied.ok());  // our own primary's records always follow
       session.logged = std::min(session.logged, session.log.length());
       position rows = session.log.length();
-      if (const auto* open = std::get_if<open_record>(&record))
-        rows = std::max<position>(open->turn.base, 1) - 1;  // as the standby does: replica_set::on_records
+      if (std::holds_alternative<open_record>(record))  // as the standby does: replica_set::on_records
+        rows = evaluation_plan{session.log.turns(), how_.prefill_chunk}.rows_kept_at_last_turn();
       cut_rows(session, rows);
     }
     if (session.state != phase::streaming || session.refused)
@@ -122,10 +140,8 @@ link_effects link_sender::on_records(const std::vector<session_records>& step, t
 
 void link_sender::on_rows_held(session_id id, position rows) {
   const auto found = sessions_.find(id);
-  if (found == sessions_.end())
-    return;
-  cut_rows(found->second, rows);
-  found->second.rows_held = rows;
+  if (found != sessions_.end())
+    found->second.rows_held = std::min(rows, found->second.log.length());
 }
 
 void link_sender::cut_rows(outbound& session, position rows) {
@@ -173,8 +189,7 @@ link_effects link_sender::on_packed(const packed_rows& rows, bool& sent, time_po
   delta.bytes = rows.bytes;
   delta.checksum = rows.checksum;
   session.rows_sent = rows.end();
-  flights_[rows.session].push_back(rows.end());
-  ++session.in_flight;
+  flights_[rows.session].push_back({rows.first, rows.end()});
   ++in_flight_;
   owe(session, now);
   ++counters_.deltas;
@@ -206,10 +221,13 @@ void link_sender::on_problem(outbound& session, const replica_ack& ack, time_poi
     case errc::no_room:
     case errc::context_full:
     case errc::fingerprint_mismatch:
+    case errc::unknown_session:
       if (ack.about_rows && ack.problem == errc::no_room)
         break;  // short of staging memory for the moment
       session.refused = true;
+      session.state = phase::idle;
       session.owed = false;
+      set_rows_sent(session, session.rows_sent);
       effects.emplace_back(unprotected{session.log.session(), ack.problem});
       return;
     default: break;
@@ -219,10 +237,27 @@ void link_sender::on_problem(outbound& session, const replica_ack& ack, time_poi
       probe(session, now, effects);
     return;
   }
-  // Rows: everything under way after the refused ones will be refused as well; begin again where the standby stands.
-  if (session.state == phase::streaming && ack.expected < session.rows_sent)
+  if (session.state != phase::streaming || ack.epoch != session.epoch ||
+      !session.log.contains({ack.logged, ack.chain}))
+    return;
+  // Rows: everything under way after the refused ones will be refused as well. Begin again where the standby stands, unless
+  // that is on its way already: then this is about what was sent before.
+  const auto& flights = flights_[ack.session];
+  const bool coming = ack.problem == errc::gap && !flights.empty() && flights.front().first == ack.expected &&
+                      flights.front().end <= ack.logged;
+  if (coming)
+    return;
+  if (ack.expected != session.rows_sent)
     set_rows_sent(session, ack.expected);
-  ask_for_rows(session, now, effects);
+  if (ack.problem == errc::gap)
+    ask_for_rows(session, now, effects);  // otherwise on a tick: what failed is not tried again at once
+}
+
+/// Nothing is under way that could explain a difference between what was sent and what the standby expects: it has given
+/// up rows that it had taken, or holds more than we knew.
+void link_sender::follow_expected(outbound& session, position expected) {
+  if (expected > session.rows_sent || (flights_[session.log.session()].empty() && expected < session.rows_sent))
+    set_rows_sent(session, expected);
 }
 
 link_effects link_sender::on_ack(const replica_ack& ack, time_point now) {
@@ -239,24 +274,30 @@ link_effects link_sender::on_ack(const replica_ack& ack, time_point now) {
     on_problem(session, ack, now, effects);
     return effects;
   }
-  if (ack.epoch != session.epoch || !session.log.contains({ack.logged, ack.chain}))
-    return effects;  // of a history that we have cut since, or of a tail that we never had
+  if (ack.epoch != session.epoch)
+    return effects;
+  if (!session.log.contains({ack.logged, ack.chain})) {
+    session.doubted = true;  // of a history that we have cut since, or of a tail that we never had: a tick will tell
+    return effects;
+  }
+  session.doubted = false;
   session.logged = ack.logged;
   session.rows_synced = ack.synced;
   auto& flights = flights_[ack.session];
-  while (!flights.empty() && flights.front() <= ack.synced) {
+  while (!flights.empty() && flights.front().end <= ack.synced) {
     flights.pop_front();
-    --session.in_flight;
     --in_flight_;
   }
   if (session.state == phase::probing) {
     set_rows_sent(session, ack.expected);
     stream_from(session, ack.logged, now, effects);
+  } else {
+    follow_expected(session, ack.expected);
   }
   const bool all_logged = session.logged == session.log.length();
   session.owed = !(all_logged && flights.empty());
   session.owed_since = now;
-  effects.emplace_back(standby_progress{ack.session, session.epoch, ack.logged, ack.synced});
+  effects.emplace_back(standby_progress{ack.session, session.epoch, ack.logged, ack.synced, ack.chain});
   ask_for_rows(session, now, effects);
   // Room in the window is room for every session.
   if (in_flight_ < how_.window_deltas)
@@ -270,13 +311,21 @@ link_effects link_sender::on_tick(time_point now) {
   if (!connected_)
     return effects;
   for (auto& [id, session] : sessions_) {
-    if (session.owed && now - session.owed_since > how_.deadline) {
+    const bool silent = session.state == phase::probing && now - session.probing_since > how_.deadline;
+    if (silent || (session.owed && now - session.owed_since > how_.deadline)) {
       effects.clear();
       effects.emplace_back(link_stalled{});
       return effects;
     }
-    if (session.state == phase::probing && now - session.probed_at > how_.deadline / 4)
+    const bool unanswered = session.state == phase::probing && now - session.probed_at > how_.deadline / 4;
+    // A refusal for want of room need not last.
+    const bool again = session.refused && now - session.probed_at > how_.deadline * 4;
+    const bool astray = session.state == phase::streaming && session.doubted && session.owed &&
+                        now - session.owed_since > how_.deadline / 4;
+    if (unanswered || astray || again) {
+      session.refused = false;
       probe(session, now, effects);
+    }
     if (session.wanted && now - session.wanted_at > how_.deadline / 4)
       session.wanted = false;  // the export came to nothing, e.g. for want of staging memory
     ask_for_rows(session, now, effects);

@@ -26,6 +26,7 @@ struct packed_rows {
   std::uint64_t bytes = 0;
   std::uint64_t checksum = 0;
   std::uint64_t ticket = 0;
+  std::uint64_t generation = 0;  ///< see cut_engine
 
   [[nodiscard]] position end() const noexcept { return first + count; }
 };
@@ -55,6 +56,7 @@ struct standby_progress {
   baton::epoch epoch{};
   position logged = 0;
   position synced = 0;
+  chain_hash chain = 0;  ///< of the log [0, logged): counts only for a history that has it in its past
 };
 
 /// The standby knows a higher epoch: this node has been replaced as the owner.
@@ -84,6 +86,7 @@ class link_sender {
     std::uint64_t fingerprint = 0;
     std::uint32_t regions = 0;
     std::uint64_t bytes_per_token = 0;
+    std::uint32_t prefill_chunk = 1;  ///< of the engine, as in `evaluation_plan`
     bool rows = true;  ///< false: tokens only, the standby replays
     std::size_t window_deltas = limits::link_window_deltas;
     std::uint32_t delta_tokens = limits::delta_tokens;
@@ -111,7 +114,8 @@ class link_sender {
   /// Records that have just been appended to the sessions' histories: one step's worth, sent as one frame.
   link_effects on_records(const std::vector<session_records>& step, time_point now);
 
-  /// The engine holds rows [0, rows) of the session: after a cut of the history, fewer than before.
+  /// The engine holds rows [0, rows) of the session: after a cut of the history, or where it evaluates a batch again, fewer
+  /// than before. What the standby holds of this history stays good.
   void on_rows_held(session_id session, position rows);
   /// Rows have been packed. Sent if they are the next ones and the window allows; otherwise the rows that are missing in
   /// between are asked for when there is room. True in `sent` if the ticket is in use until its transfer completes.
@@ -136,6 +140,7 @@ class link_sender {
     baton::epoch epoch{};
     session_log log;
     phase state = phase::idle;
+    time_point probing_since{};
     time_point probed_at{};
     position logged = 0;      // acknowledged
     position rows_held = 0;   // by our engine
@@ -144,9 +149,9 @@ class link_sender {
     position high_sent = 0;     // rows sent at least once
     bool wanted = false;        // an export for this link is under way
     time_point wanted_at{};
-    std::size_t in_flight = 0;  // deltas
     time_point owed_since{};    // oldest record without acknowledgement
     bool owed = false;
+    bool doubted = false;       // the standby has acknowledged another history
     bool refused = false;       // the standby has no room
   };
 
@@ -154,10 +159,16 @@ class link_sender {
   void stream_from(outbound& session, position at, time_point now, link_effects& effects);
   void ask_for_rows(outbound& session, time_point now, link_effects& effects);
   void cut_rows(outbound& session, position rows);
+  void follow_expected(outbound& session, position expected);
   void on_problem(outbound& session, const replica_ack& ack, time_point now, link_effects& effects);
   void owe(outbound& session, time_point now);
   void set_rows_sent(outbound& session, position at);
   [[nodiscard]] bool rows_flow(const outbound& session) const;
+
+  struct flight {
+    position first = 0;
+    position end = 0;
+  };
 
   options how_;
   counters counters_;
@@ -165,7 +176,7 @@ class link_sender {
   bool peer_takes_rows_ = true;
   std::size_t in_flight_ = 0;
   std::unordered_map<session_id, outbound> sessions_;
-  std::map<session_id, std::deque<position>> flights_;  // ends of deltas under way
+  std::map<session_id, std::deque<flight>> flights_;  // deltas under way
 };
 
 }  // namespace baton::actors::protocol

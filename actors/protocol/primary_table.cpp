@@ -44,6 +44,10 @@ primary_effects primary_table::on_view(const cluster_view& view, time_point now)
     gateways_.push_back(it.gateway);
   for (const group_record& record : view.groups) {
     owned_group* mine = find_group(record.group);
+    baton::epoch& highest = highest_[record.group];
+    if (record.epoch < highest)
+      continue;  // an old view
+    highest = record.epoch;
     if (record.owner == how_.self) {
       if (mine == nullptr || mine->record.epoch < record.epoch) {
         begin_promotion(record, effects);
@@ -91,6 +95,7 @@ primary_effects primary_table::on_replicas(group_id group, baton::epoch epoch,
     session.used_at = now;
     served& placed = sessions_.insert_or_assign(id, std::move(session)).first->second;
     placed.released = placed.log.length();
+    cut_engine_to(placed, placed.rows, effects);  // what was imported but not yet counted goes
   }
   mine->state = phase::sealing;
   for (const process_id& it : gateways_) {
@@ -114,6 +119,7 @@ primary_effects primary_table::on_seal_reply(const process_id& gateway, group_id
   if (mine == nullptr || mine->record.epoch != epoch || mine->unsealed.erase(gateway) == 0)
     return effects;
   if (reply && !reply->sealed && reply->highest > epoch) {
+    highest_[group] = std::max(highest_[group], reply->highest);
     demote(*mine, effects);
     return effects;
   }
@@ -144,7 +150,7 @@ void primary_table::demote(owned_group& group, primary_effects& effects) {
     if (session.run != 0)
       effects.emplace_back(stop_engine{it->first, session.run});
     // Rows made since the last report belong to nobody.
-    effects.emplace_back(cut_engine{it->first, session.rows});
+    cut_engine_to(session, session.rows, effects);
     effects.emplace_back(end_replication{it->first, false});
     back.sessions.push_back({id, std::move(session.log), session.rows});
     it = sessions_.erase(it);
@@ -155,6 +161,7 @@ void primary_table::demote(owned_group& group, primary_effects& effects) {
 
 primary_effects primary_table::on_fenced(group_id group, baton::epoch epoch) {
   primary_effects effects;
+  highest_[group] = std::max(highest_[group], epoch);
   if (owned_group* mine = find_group(group); mine != nullptr && mine->record.epoch < epoch)
     demote(*mine, effects);
   return effects;
@@ -188,6 +195,7 @@ primary_effects primary_table::on_in_sync_reply(group_id group, const result<in_
     return effects;  // asked again on a tick
   const group_record& record = reply->record;
   if (record.epoch > mine->record.epoch) {
+    highest_[group] = std::max(highest_[group], record.epoch);
     demote(*mine, effects);
     return effects;
   }
@@ -223,7 +231,7 @@ void primary_table::consider_joining(owned_group& group, const std::string& stan
   const auto link = links_.find(standby);
   standby_state& state = group.standbys[standby];
   if (!how_.wait_for_standbys || group.state == phase::taking || link == links_.end() || !link->second.up ||
-      state.joining || state.leaving || state.refused || find_by_name(group.record.in_sync, standby) != nullptr)
+      state.joining || state.leaving || find_by_name(group.record.in_sync, standby) != nullptr)
     return;
   for (const auto& [id, session] : sessions_) {
     if (session.group != group.record.group)
@@ -244,7 +252,6 @@ primary_effects primary_table::on_link_up(const std::string& standby, const proc
   for (auto& [id, session] : sessions_)
     session.held.erase(standby);
   for (auto& [id, group] : groups_) {
-    group.standbys[standby].refused = false;
     const process_id* member = find_by_name(group.record.in_sync, standby);
     if (member != nullptr && *member != who)
       leave(group, standby, now, effects);  // the member was an earlier incarnation
@@ -269,7 +276,7 @@ primary_effects primary_table::on_unprotected(const std::string& standby, sessio
   owned_group* group = held == nullptr ? nullptr : find_group(held->group);
   if (group == nullptr)
     return effects;
-  group->standbys[standby].refused = true;
+  held->held.erase(standby);  // it joins again once it holds every session
   leave(*group, standby, now, effects);
   return effects;
 }
@@ -279,9 +286,10 @@ primary_effects primary_table::on_progress(const std::string& standby, const sta
   primary_effects effects;
   served* session = find_session(progress.session);
   owned_group* group = session == nullptr ? nullptr : find_group(session->group);
-  if (group == nullptr || group->record.epoch != progress.epoch)
-    return effects;
-  session->held[standby] = {std::min(progress.logged, session->log.length()), progress.synced};
+  if (group == nullptr || group->record.epoch != progress.epoch ||
+      !session->log.contains({progress.logged, progress.chain}))
+    return effects;  // rule S5: it holds a tail that has been cut here since
+  session->held[standby] = {progress.logged, progress.synced};
   release(*session, lease_valid, effects);
   consider_joining(*group, standby, now, effects);
   return effects;
@@ -324,7 +332,7 @@ primary_table::served* primary_table::place_for(group_id group, const session_pi
 bool primary_table::evict_idle(primary_effects& effects) {
   auto oldest = sessions_.end();
   for (auto it = sessions_.begin(); it != sessions_.end(); ++it)
-    if (!it->second.live && (oldest == sessions_.end() || it->second.used_at < oldest->second.used_at))
+    if (!it->second.live && groups_.at(it->second.group).state == phase::serving && (oldest == sessions_.end() || it->second.used_at < oldest->second.used_at))
       oldest = it;
   if (oldest == sessions_.end())
     return false;
@@ -334,57 +342,86 @@ bool primary_table::evict_idle(primary_effects& effects) {
   return true;
 }
 
-open_turn_reply primary_table::open(const open_turn& request, time_point now,
-                                    primary_effects& effects) {
+/// Looks before anything is changed: a refused request must leave this node and its standbys as they were.
+std::optional<open_turn_reply> primary_table::refusal_of(const open_turn& request) const {
   const session_piece& history = request.history;
   if (history.end() >= how_.context_tokens)
     return refuse(errc::context_full, "the prompt ends at token " + std::to_string(history.end()) +
                                           ", the context holds " + std::to_string(how_.context_tokens));
-  served* session = place_for(request.group, history, effects);
+  const auto found = sessions_.find(history.session);
+  if (found != sessions_.end() && found->second.group != request.group)
+    return refuse(errc::not_owner, "the session belongs to another group");
+  const session_log none{history.session, how_.fingerprint};
+  const session_log& held = found == sessions_.end() ? none : found->second.log;
+  if (!held.contains({history.first, history.chain_before})) {
+    open_turn_reply reply = refuse(errc::gap, "the log of " + std::to_string(held.length()) +
+                                                  " tokens does not reach the piece at " + std::to_string(history.first));
+    reply.have = held.point();
+    return reply;
+  }
+  const turn_header* last = history.turns.empty() ? nullptr : &history.turns.back();
+  if (last == nullptr)
+    for (const turn_header& turn : held.turns())
+      if (turn.base < history.first)
+        last = &turn;
+  if (last == nullptr || last->number != request.turn || history.end() < last->prompt_end)
+    return refuse(errc::invalid_argument, "the history does not end in the turn to open");
+  return std::nullopt;
+}
+
+/// The session's log has adopted `history`: everything else follows. Returns what standbys must be told.
+std::vector<session_record> primary_table::follow(served& session, const session_piece& history, position before,
+                                                  position kept) {
+  // An unreleased tail comes without its logprobs: where they are wanted it is sampled again, to the same tokens.
+  if (session.log.last_turn()->parameters.sampling.logprobs && session.log.length() > history.end()) {
+    session.log.truncate(history.end());
+    kept = std::min(kept, history.end());
+  }
+  session.released = history.end();
+  session.reports.clear();
+  session.rows = std::min(session.rows, kept);
+  const auto turns = session.log.turns();
+  const auto begun = std::find_if(turns.begin(), turns.end(), [&](const turn_header& turn) { return turn.base >= kept; });
+  if (begun != turns.end()) {
+    const evaluation_plan plan{turns.first(static_cast<std::size_t>(begun - turns.begin()) + 1), how_.prefill_chunk};
+    session.rows = std::min(session.rows, plan.rows_kept_at_last_turn());
+  }
+  for (auto& [name, held] : session.held)
+    held = {std::min(held.logged, kept), std::min(held.synced, kept)};
+  std::vector<session_record> records;
+  if (kept < before)
+    records.emplace_back(truncate_record{kept, session.log.chain_at(kept)});
+  if (kept < session.log.length())
+    for (session_record& record : session.log.records_from(kept))
+      records.push_back(std::move(record));
+  return records;
+}
+
+open_turn_reply primary_table::open(const open_turn& request, time_point now, primary_effects& effects) {
+  if (auto refusal = refusal_of(request))
+    return std::move(*refusal);
+  served* session = place_for(request.group, request.history, effects);
   if (session == nullptr)
     return refuse(errc::no_room, "every session of this node is in use");
-  if (session->group != request.group)
-    return refuse(errc::not_owner, "the session belongs to another group");
   if (session->live && session->log.last_turn()->number < request.turn)
     stop_turn(*session, session->released, effects);
   const position before = session->log.length();
-  auto kept = session->log.adopt(history);
-  if (!kept) {
-    open_turn_reply reply = refuse(kept.code(), kept.failure().what);
-    reply.have = session->log.point();
-    return reply;
-  }
-  // An unreleased tail comes without its logprobs: where they are wanted it is sampled again, to the same tokens.
-  if (session->log.last_turn() != nullptr && session->log.last_turn()->parameters.sampling.logprobs &&
-      session->log.length() > history.end()) {
-    session->log.truncate(history.end());
-    *kept = history.end();
-  }
-  const turn_header* turn = session->log.last_turn();
-  if (turn == nullptr || turn->number != request.turn)
-    return refuse(errc::invalid_argument, "the history does not end in the turn to open");
+  const auto kept = session->log.adopt(request.history);
+  if (!kept)
+    return refuse(kept.code(), kept.failure().what);
+  auto records = follow(*session, request.history, before, *kept);
   session->used_at = now;
   session->gateway = request.gateway;
   session->live = true;
-  session->released = history.end();
   session->evaluated = 0;
   session->recomputed = 0;
-  for (auto& [name, held] : session->held)
-    held = {std::min(held.logged, *kept), std::min(held.synced, *kept)};
-  std::vector<session_record> records;
-  if (*kept < before)
-    records.emplace_back(truncate_record{*kept, session->log.chain_at(*kept)});
-  if (*kept < session->log.length())
-    for (session_record& record : session->log.records_from(*kept))
-      records.push_back(std::move(record));
-  const baton::epoch epoch = find_group(request.group)->record.epoch;
   if (!records.empty())
-    replicate(*session, epoch, std::move(records), effects);
+    replicate(*session, find_group(request.group)->record.epoch, std::move(records), effects);
   ++counters_.turns;
   start_run(*session, effects);
   open_turn_reply reply;
   reply.accepted = true;
-  reply.cached_tokens = std::min(session->rows, turn->prompt_end);
+  reply.cached_tokens = std::min(session->rows, session->log.last_turn()->prompt_end);
   // A tail generated before the take-over may be committed already.
   release(*session, true, effects);
   return reply;
@@ -424,7 +461,13 @@ void primary_table::start_run(served& session, primary_effects& effects) {
 void primary_table::cut_engine_to(served& session, position rows, primary_effects& effects) {
   // Always said: the engine may hold rows of a run that has been stopped since its last report.
   session.rows = std::min(session.rows, rows);
-  effects.emplace_back(cut_engine{session.log.session(), session.rows});
+  session.generation = next_run_++;
+  effects.emplace_back(cut_engine{session.log.session(), session.rows, session.generation});
+}
+
+bool primary_table::exports_current(session_id session, std::uint64_t generation) const {
+  const auto found = sessions_.find(session);
+  return found != sessions_.end() && found->second.generation == generation;
 }
 
 void primary_table::replicate(served& session, baton::epoch epoch, std::vector<session_record> records,

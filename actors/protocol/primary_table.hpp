@@ -70,10 +70,12 @@ struct end_replication {
   session_id session{};
   bool drop = false;
 };
-/// The engine holds rows [0, rows) of the session from now on: cut it there.
+/// The engine holds rows [0, rows) of the session from now on: cut it there. Rows that it exports from then on carry
+/// `generation`; those of an older one are of a history that is no more.
 struct cut_engine {
   session_id session{};
   position rows = 0;
+  std::uint64_t generation = 0;
 };
 /// Evaluate what the log has and the engine lacks, then generate. `turns` and `tokens` are the whole log.
 struct run_engine {
@@ -164,6 +166,9 @@ class primary_table {
                               time_point now);
   primary_effects on_unprotected(const std::string& standby, session_id session, time_point now);
 
+  /// False if the history was cut since these rows were exported: they must not be sent.
+  [[nodiscard]] bool exports_current(session_id session, std::uint64_t generation) const;
+
   /// Releases what only a lapsed lease held back, and asks again for changes of in-sync sets that got no answer.
   primary_effects on_tick(bool lease_valid, time_point now);
 
@@ -181,7 +186,6 @@ class primary_table {
   struct standby_state {
     bool joining = false;  ///< waited for already, compare-and-swap under way
     bool leaving = false;  ///< still waited for until the compare-and-swap has taken it out
-    bool refused = false;  ///< cannot hold a session of the group
     time_point asked_at{};
   };
   struct owned_group {
@@ -196,6 +200,7 @@ class primary_table {
     position rows = 0;      // in the engine
     position released = 0;  // to the gateway; grows, and falls only with the log
     run_number run = 0;     // 0: none
+    std::uint64_t generation = 0;  // of the engine's rows
     position allowed = 0;
     bool live = false;      // a turn is open towards `gateway`
     bool finished = false;  // the engine has generated the last token of it
@@ -215,6 +220,8 @@ class primary_table {
   void begin_promotion(const group_record& record, primary_effects& effects);
   void update_record(owned_group& group, const group_record& record, primary_effects& effects, time_point now);
   open_turn_reply open(const open_turn& request, time_point now, primary_effects& effects);
+  [[nodiscard]] std::optional<open_turn_reply> refusal_of(const open_turn& request) const;
+  std::vector<session_record> follow(served& session, const session_piece& history, position before, position kept);
   served* place_for(group_id group, const session_piece& history, primary_effects& effects);
   void start_run(served& session, primary_effects& effects);
   void replicate(served& session, baton::epoch epoch, std::vector<session_record> records, primary_effects& effects);
@@ -236,6 +243,7 @@ class primary_table {
   std::map<group_id, owned_group> groups_;
   std::unordered_map<session_id, served> sessions_;
   std::map<std::string, link> links_;
+  std::map<group_id, baton::epoch> highest_;  // known of groups that were taken from us: a late view gives none of them back
   std::vector<process_id> gateways_;
   std::uint64_t view_term_ = 0;
   std::uint64_t view_version_ = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/protocol/evaluation_plan.hpp"
+
 namespace baton::actors::protocol {
 
 namespace {
@@ -45,12 +47,17 @@ bool replica_set::owned_here(group_id group) const {
 bool replica_set::accept_epoch(peer_handle from, group_id group, baton::epoch epoch, session_id session,
                                replica_effects& effects) {
   group_state& state = groups_[group];
-  if (epoch < state.highest || (state.owned && epoch == state.highest)) {
+  if (epoch < state.highest || (state.owned && epoch == state.owned_under)) {
     ++counters_.stale;
     effects.push_back(problem(from, session, group, errc::stale_epoch, false));
     return false;
   }
+  if (epoch == state.highest && from < state.peer) {
+    ++counters_.stale;  // late, by a connection that its owner has replaced: nobody waits for an answer
+    return false;
+  }
   state.highest = epoch;
+  state.peer = from;
   if (state.owned) {
     // Not answered: the sender asks again, and by then this node has stepped down.
     effects.emplace_back(superseded{group, epoch});
@@ -59,21 +66,47 @@ bool replica_set::accept_epoch(peer_handle from, group_id group, baton::epoch ep
   return true;
 }
 
-replica_set::replica* replica_set::find_or_create(group_id group, session_id session) {
-  if (const auto found = replicas_.find(session); found != replicas_.end())
-    return &found->second;
-  if (replicas_.size() >= how_.sessions)
+/// The replica that a frame is about, made at the first. Nothing if there is no room, or if the session has gone to another
+/// group under a higher epoch; then the refusal is among the effects.
+replica_set::replica* replica_set::place(peer_handle from, group_id group, baton::epoch epoch, session_id session,
+                                         replica_effects& effects) {
+  auto found = replicas_.find(session);
+  if (found == replicas_.end()) {
+    if (replicas_.size() >= how_.sessions) {
+      effects.push_back(problem(from, session, group, errc::no_room, false));
+      return nullptr;
+    }
+    replica fresh{group, session_log{session, how_.fingerprint}};
+    fresh.generation = next_generation_++;
+    found = replicas_.emplace(session, std::move(fresh)).first;
+  }
+  replica& held = found->second;
+  if (epoch < held.epoch) {  // epochs grow over all groups
+    ++counters_.stale;
+    effects.push_back(problem(from, session, group, errc::unknown_session, false));
     return nullptr;
-  replica fresh{group, session_log{session, how_.fingerprint}};
-  return &replicas_.emplace(session, std::move(fresh)).first->second;
+  }
+  held.group = group;
+  held.epoch = epoch;
+  held.peer = from;
+  return &held;
+}
+
+/// Rows between `synced` and `expected` are under way: nothing of them counts any more.
+void replica_set::give_up_landings(replica& held, replica_effects& effects) {
+  if (held.expected == held.synced)
+    return;
+  held.generation = next_generation_++;
+  held.landed = held.expected = held.synced;
+  effects.emplace_back(cut_rows{held.log.session(), held.synced});
 }
 
 void replica_set::cut_rows_to(replica& held, position length, replica_effects& effects) {
   if (length >= held.expected)
     return;
-  ++held.generation;
+  held.generation = next_generation_++;
   held.synced = std::min(held.synced, length);
-  held.expected = held.synced;
+  held.landed = held.expected = held.synced;
   effects.emplace_back(cut_rows{held.log.session(), held.synced});
 }
 
@@ -81,28 +114,24 @@ replica_effects replica_set::on_records(peer_handle from, const session_records&
   replica_effects effects;
   if (!accept_epoch(from, records.group, records.epoch, records.session, effects))
     return effects;
-  replica* held = find_or_create(records.group, records.session);
-  if (held == nullptr) {
-    effects.push_back(problem(from, records.session, records.group, errc::no_room, false));
+  replica* held = place(from, records.group, records.epoch, records.session, effects);
+  if (held == nullptr)
     return effects;
-  }
-  held->group = records.group;
-  held->peer = from;
   for (const session_record& record : records.records) {
     if (std::holds_alternative<drop_record>(record)) {
       replicas_.erase(records.session);
       effects.emplace_back(drop_rows{records.session});
       return effects;
     }
+    const std::size_t turns = held->log.turns().size();
     if (const auto applied = held->log.apply(record); !applied) {
       ++(applied.code() == errc::gap ? counters_.gaps : counters_.forks);
       effects.push_back(problem(from, records.session, records.group, applied.code(), false));
       return effects;
     }
     cut_rows_to(*held, held->log.length(), effects);
-    // The prompt's first batch begins with the token before it (evaluation_plan), so an older row of that one is void.
-    if (const auto* open = std::get_if<open_record>(&record))
-      cut_rows_to(*held, std::max<position>(open->turn.base, 1) - 1, effects);
+    if (held->log.turns().size() > turns)
+      cut_rows_to(*held, evaluation_plan{held->log.turns(), how_.prefill_chunk}.rows_kept_at_last_turn(), effects);
     ++counters_.records;
   }
   effects.emplace_back(send_ack{from, ack_of(*held)});
@@ -113,28 +142,28 @@ replica_effects replica_set::on_resync(peer_handle from, const resync_frame& fra
   replica_effects effects;
   if (!accept_epoch(from, frame.group, frame.epoch, frame.session, effects))
     return effects;
-  replica* held = find_or_create(frame.group, frame.session);
-  if (held == nullptr) {
-    effects.push_back(problem(from, frame.session, frame.group, errc::no_room, false));
+  replica* held = place(from, frame.group, frame.epoch, frame.session, effects);
+  if (held == nullptr)
     return effects;
-  }
-  held->group = frame.group;
-  held->peer = from;
   const history_point common = held->log.longest_common(frame.probes);
   held->log.truncate(common.length);
   cut_rows_to(*held, common.length, effects);
   // Rows that were on their way over the old connection will not come.
-  cut_rows_to(*held, held->synced, effects);
+  give_up_landings(*held, effects);
   effects.emplace_back(send_ack{from, ack_of(*held)});
   return effects;
 }
 
 errc replica_set::judge(const delta_descriptor& rows, const replica* held) const {
   const position end = rows.first + rows.count;
+  if (rows.count == 0 || end < rows.first)
+    return errc::malformed;
   if (rows.fingerprint != how_.fingerprint || rows.first_region != 0 || rows.regions != how_.regions)
     return errc::fingerprint_mismatch;
   if (rows.bytes != rows.count * how_.bytes_per_token)
     return errc::malformed;
+  if (held != nullptr && (held->group != rows.group || rows.epoch < held->epoch))
+    return errc::unknown_session;
   if (held == nullptr || rows.first != held->expected || end > held->log.length())
     return errc::gap;
   if (held->log.chain_at(rows.first) != rows.chain_before || held->log.chain_at(end) != rows.chain_after)
@@ -155,6 +184,7 @@ bool replica_set::admit(peer_handle from, const delta_descriptor& rows, replica_
     return false;
   }
   held->expected = rows.first + rows.count;
+  held->epoch = rows.epoch;
   held->peer = from;
   return true;
 }
@@ -164,24 +194,38 @@ replica_effects replica_set::on_landed(const delta_descriptor& rows, landing_tic
   // What was admitted may have been cut meanwhile; then the rows are of no use.
   if (found == replicas_.end() || rows.epoch != highest_epoch(rows.group) || owned_here(rows.group))
     return {};
-  const replica& held = found->second;
+  replica& held = found->second;
   const position end = rows.first + rows.count;
-  if (end > held.expected || held.log.chain_at(end) != rows.chain_after)
+  if (rows.first < held.landed || end > held.expected || held.log.chain_at(end) != rows.chain_after)
     return {};
+  if (rows.first > held.landed) {  // out of order: none can be appended
+    replica_effects effects;
+    give_up_landings(held, effects);
+    ++counters_.refused_rows;
+    effects.push_back(problem(held.peer, rows.session, rows.group, errc::cancelled, true));
+    return effects;
+  }
+  held.landed = end;
   return {import_rows{rows.session, held.generation, rows.first, rows.count, rows.checksum, ticket}};
 }
 
 replica_effects replica_set::on_landing_failed(peer_handle from, const delta_descriptor& rows, errc why) {
   replica_effects effects;
   const auto found = replicas_.find(rows.session);
-  if (found == replicas_.end())
+  // Of no interest once the connection or the owner has changed: those rows are void already.
+  if (found == replicas_.end() || found->second.peer != from || found->second.epoch != rows.epoch)
     return effects;
   replica& held = found->second;
   if (rows.first < held.expected)
-    cut_rows_to(held, std::min(held.synced, rows.first), effects);
+    give_up_landings(held, effects);
   ++counters_.refused_rows;
   effects.push_back(problem(from, rows.session, rows.group, why, true));
   return effects;
+}
+
+bool replica_set::current(session_id session, std::uint64_t generation) const {
+  const auto found = replicas_.find(session);
+  return found != replicas_.end() && found->second.generation == generation;
 }
 
 replica_effects replica_set::on_imported(session_id session, std::uint64_t generation, position end,
@@ -193,11 +237,11 @@ replica_effects replica_set::on_imported(session_id session, std::uint64_t gener
   replica& held = found->second;
   if (!outcome) {
     ++counters_.corrupt;
-    cut_rows_to(held, held.synced, effects);
+    give_up_landings(held, effects);
     effects.push_back(problem(held.peer, session, held.group, outcome.code(), true));
     return effects;
   }
-  BATON_ASSERT(end > held.synced && end <= held.expected && held.expected <= held.log.length());
+  BATON_ASSERT(end > held.synced && end <= held.landed && held.expected <= held.log.length());
   counters_.synced_rows += end - held.synced;
   held.synced = end;
   effects.emplace_back(send_ack{held.peer, ack_of(held)});
@@ -215,6 +259,7 @@ std::optional<std::vector<held_replica>> replica_set::promote(group_id group, ba
     return std::nullopt;
   state.highest = epoch;
   state.owned = true;
+  state.owned_under = epoch;
   std::vector<held_replica> taken;
   for (auto it = replicas_.begin(); it != replicas_.end();) {
     if (it->second.group != group) {
@@ -233,8 +278,8 @@ replica_effects replica_set::take_back(group_id group, std::vector<held_replica>
     const session_id id = session.log.session();
     const position rows = std::min(session.synced, session.log.length());
     replica back{group, std::move(session.log)};
-    back.synced = rows;
-    back.expected = rows;
+    back.synced = back.landed = back.expected = rows;
+    back.generation = next_generation_++;
     replicas_.insert_or_assign(id, std::move(back));
   }
   return {};

@@ -14,7 +14,8 @@
 
 namespace baton::actors::protocol {
 
-/// Names the connection a frame came by, so that its acknowledgement goes back the same way.
+/// Names the connection a frame came by, so that its acknowledgement goes back the same way. Grows: of two connections of a
+/// node, the one made later has the larger handle.
 using peer_handle = std::uint64_t;
 
 /// Names landed rows between this object and whoever holds their memory.
@@ -66,8 +67,9 @@ struct held_replica {
 };
 
 /// The receiving side of replication: the replicas that one node holds as a standby, for all groups and peers. Accepts
-/// records and rows by the rules of docs/protocol.md sections S, G and E: lower epochs are refused, a record must fit the
-/// chain, rows must fit the chain of this node's own log, and only verified rows count as synced. Pure; not thread-safe.
+/// records and rows by the rules of docs/protocol.md sections S, G and E: lower epochs are refused, what comes late by a
+/// connection that has been replaced is dropped, a record must fit the chain, rows must fit the chain of this node's own log,
+/// and only verified rows count as synced. Pure; not thread-safe.
 class replica_set {
  public:
   struct options {
@@ -75,6 +77,7 @@ class replica_set {
     std::uint32_t regions = 0;         ///< of its row layout
     std::uint64_t bytes_per_token = 0;
     std::uint32_t context_tokens = 0;  ///< rows past it cannot be held
+    std::uint32_t prefill_chunk = 1;   ///< of the engine, as in `evaluation_plan`
     std::size_t sessions = 0;          ///< replicas at most
   };
 
@@ -99,13 +102,16 @@ class replica_set {
   replica_effects on_resync(peer_handle from, const resync_frame& frame);
 
   /// Whether rows announced by this descriptor may land (rules S1, S2, S4). On success they are expected, and the next
-  /// ones after them; report them by `on_landed` or `on_landing_failed`. A refusal is acknowledged by the effects.
+  /// ones after them; report them by `on_landed` or `on_landing_failed`, in the order of admission: what comes out of order is
+  /// asked for again. A refusal is acknowledged by the effects.
   bool admit(peer_handle from, const delta_descriptor& rows, replica_effects& effects);
   replica_effects on_landed(const delta_descriptor& rows, landing_ticket ticket);
   /// Landing failed (connection), or memory was short: the rows are asked for again.
   replica_effects on_landing_failed(peer_handle from, const delta_descriptor& rows, errc why);
 
   // From whoever carries out `import_rows`.
+  /// False if the history was cut since the rows landed: they must not reach the engine any more.
+  [[nodiscard]] bool current(session_id session, std::uint64_t generation) const;
   replica_effects on_imported(session_id session, std::uint64_t generation, position end, result<void> outcome);
 
   // Change of role.
@@ -130,24 +136,30 @@ class replica_set {
     group_id group{};
     session_log log;
     position synced = 0;
+    position landed = 0;           // next row whose landing may be reported
     position expected = 0;         // next row that may land
-    std::uint64_t generation = 1;  // of rows under way; a cut makes those of the past void
+    std::uint64_t generation = 0;  // of rows under way; a cut makes those of the past void
+    baton::epoch epoch{};          // of the last frame
     peer_handle peer = 0;
   };
   struct group_state {
     baton::epoch highest{};
+    peer_handle peer = 0;  // the latest connection that spoke under `highest`
     bool owned = false;
+    baton::epoch owned_under{};
   };
 
   [[nodiscard]] replica_ack ack_of(const replica& held) const;
   replica_effect problem(peer_handle to, session_id session, group_id group, errc code, bool about_rows) const;
   bool accept_epoch(peer_handle from, group_id group, baton::epoch epoch, session_id session, replica_effects& effects);
-  replica* find_or_create(group_id group, session_id session);
+  replica* place(peer_handle from, group_id group, baton::epoch epoch, session_id session, replica_effects& effects);
   void cut_rows_to(replica& held, position length, replica_effects& effects);
+  void give_up_landings(replica& held, replica_effects& effects);
   errc judge(const delta_descriptor& rows, const replica* held) const;
 
   options how_;
   counters counters_;
+  std::uint64_t next_generation_ = 1;  // over all sessions: none is used twice
   std::map<group_id, group_state> groups_;
   std::unordered_map<session_id, replica> replicas_;
 };

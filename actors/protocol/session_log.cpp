@@ -29,6 +29,12 @@ const turn_header* session_log::turn_beginning_at(position at) const noexcept {
   return found != turns_.end() && found->base == at ? &*found : nullptr;
 }
 
+const turn_header* session_log::turn_after(position at) const noexcept {
+  const auto found = std::upper_bound(turns_.begin(), turns_.end(), at,
+                                      [](position base, const turn_header& turn) { return base < turn.base; });
+  return found == turns_.end() ? nullptr : &*found;
+}
+
 result<void> session_log::begin_turn(turn_header turn) {
   if (turn.base != length())
     return {errc::invalid_argument, "turn begins at " + std::to_string(turn.base) + ", the log ends at " +
@@ -66,19 +72,17 @@ result<void> session_log::append(std::span<const token_id> tokens) {
 }
 
 void session_log::truncate(position to) {
-  if (to >= length()) {
-    // A turn may have begun without a token yet.
-    if (to == length() && !turns_.empty() && turns_.back().base == to) {
-      turns_.pop_back();
-      open_ = false;
-    }
+  if (to > length() || (to == length() && turn_beginning_at(to) == nullptr))
     return;
+  // What ended where another turn begins has ended for good; a turn that has lost tokens may get others instead.
+  bool ended = false;
+  while (!turns_.empty() && turns_.back().base >= to) {
+    ended = turns_.back().base == to;
+    turns_.pop_back();
   }
+  open_ = !ended && !turns_.empty();
   tokens_.resize(to);
   chains_.resize(std::size_t{to} + 1);
-  while (!turns_.empty() && turns_.back().base >= to)
-    turns_.pop_back();
-  open_ = false;
 }
 
 result<void> session_log::apply(const session_record& record) {
@@ -88,20 +92,23 @@ result<void> session_log::apply(const session_record& record) {
     if (const turn_header* known = turn_beginning_at(open->turn.base); known != nullptr && *known == open->turn)
       return {};  // said twice
     if (auto begun = begin_turn(open->turn); !begun)
-      return {errc::fork, begun.failure().what};
+      return {begun.code() == errc::no_room ? errc::no_room : errc::fork, begun.failure().what};
     return {};
   }
   if (const auto* tokens = std::get_if<tokens_record>(&record)) {
-    const position end = tokens->first + static_cast<position>(tokens->tokens.size());
+    const std::uint64_t end = std::uint64_t{tokens->first} + tokens->tokens.size();
     if (tokens->first > length())
       return {errc::gap, "tokens at " + std::to_string(tokens->first) + " past " + std::to_string(length())};
     if (chain_at(tokens->first) != tokens->chain_before)
       return {errc::fork, "another chain at " + std::to_string(tokens->first)};
+    // A record is of one turn.
+    if (const turn_header* next = turn_after(tokens->first); next != nullptr && next->base < end)
+      return {errc::fork, "a turn begins at " + std::to_string(next->base)};
     // A record may overlap what is held, when it was sent twice; what it repeats must be the same.
-    const position held = std::min(length(), end) - tokens->first;
+    const auto held = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(length(), end) - tokens->first);
     if (!std::equal(tokens->tokens.begin(), tokens->tokens.begin() + held, tokens_.begin() + tokens->first))
       return {errc::fork, "other tokens from " + std::to_string(tokens->first)};
-    return append(std::span{tokens->tokens}.subspan(held));
+    return append(std::span{tokens->tokens}.subspan(static_cast<std::size_t>(held)));
   }
   if (const auto* cut = std::get_if<truncate_record>(&record)) {
     if (cut->length > length())
@@ -120,14 +127,8 @@ result<void> session_log::apply(const session_record& record) {
   return {};
 }
 
-result<position> session_log::adopt(const session_piece& piece) {
-  if (!contains({piece.first, piece.chain_before}))
-    return {errc::gap, "the log of " + std::to_string(length()) + " tokens does not reach the piece at " +
-                           std::to_string(piece.first)};
-  // How far does what we hold agree with the piece?
+position session_log::agreement_with(const session_piece& piece) const {
   std::size_t turn = 0;
-  position same = piece.first;
-  bool agrees = true;
   const auto turn_matches = [&](position at) {
     const turn_header* mine = turn_beginning_at(at);
     const bool theirs = turn < piece.turns.size() && piece.turns[turn].base == at;
@@ -135,28 +136,59 @@ result<position> session_log::adopt(const session_piece& piece) {
       return true;
     return mine != nullptr && theirs && *mine == piece.turns[turn++];
   };
-  while (agrees && same < length() && same < piece.end()) {
-    agrees = turn_matches(same) && tokens_[same] == piece.tokens[same - piece.first];
-    same += agrees ? 1 : 0;
+  position same = piece.first;
+  while (same < length() && same < piece.end() && turn_matches(same) &&
+         tokens_[same] == piece.tokens[same - piece.first])
+    ++same;
+  return same;
+}
+
+result<void> session_log::check_follows(const session_piece& piece, position same) const {
+  const auto wrong = [](const char* what) { return error{errc::invalid_argument, what}; };
+  if (piece.tokens.size() > limits::session_tokens - std::min(piece.first, limits::session_tokens))
+    return {errc::no_room, "a piece past the longest session"};
+  if (piece.first == 0 && !piece.tokens.empty() && (piece.turns.empty() || piece.turns.front().base != 0))
+    return wrong("tokens before the first turn");
+  const auto kept = static_cast<std::size_t>(
+      std::count_if(turns_.begin(), turns_.end(), [&](const turn_header& turn) { return turn.base < same; }));
+  if (kept + piece.turns.size() > limits::session_turns)
+    return {errc::no_room, "too many turns"};
+  turn_number number = kept == 0 ? 0 : turns_[kept - 1].number;
+  position least = piece.first;
+  for (const turn_header& turn : piece.turns) {
+    if (turn.base < least || turn.base > piece.end() || turn.prompt_end <= turn.base)
+      return wrong("turns out of order");
+    least = turn.base + 1;
+    if (turn.base < same)
+      continue;  // held already
+    if (kept + (&turn - piece.turns.data()) != 0 && turn.number <= number)
+      return wrong("turn numbers out of order");
+    number = turn.number;
   }
+  return {};
+}
+
+result<position> session_log::adopt(const session_piece& piece) {
+  if (!contains({piece.first, piece.chain_before}))
+    return {errc::gap, "the log of " + std::to_string(length()) + " tokens does not reach the piece at " +
+                           std::to_string(piece.first)};
+  const position same = agreement_with(piece);
+  if (auto fits = check_follows(piece, same); !fits)
+    return fits.failure();
   // What follows the piece may stay only if it belongs to the piece's last turn.
-  const turn_header* last = piece.turns.empty() ? nullptr : &piece.turns.back();
-  if (agrees && same == piece.end() && (turns_.empty() || last == nullptr || turns_.back() == *last)) {
-    if (length() > same || last != nullptr)
-      return same;
-  }
+  const bool same_turn = piece.turns.empty() ? turns_.empty() || turns_.back().base < piece.end()
+                                             : !turns_.empty() && turns_.back() == piece.turns.back();
+  if (same == piece.end() && same_turn)
+    return same;
   truncate(same);
   for (const turn_header& header : piece.turns) {
     if (header.base < same)
       continue;
-    const auto until = std::min(piece.end(), header.base);
-    if (auto added = append(std::span{piece.tokens}.subspan(length() - piece.first, until - length())); !added)
-      return added.failure();
-    if (auto begun = begin_turn(header); !begun)
-      return begun.failure();
+    const auto added = append(std::span{piece.tokens}.subspan(length() - piece.first, header.base - length()));
+    BATON_ASSERT(added.ok() && begin_turn(header).ok());  // checked above
   }
-  if (auto added = append(std::span{piece.tokens}.subspan(length() - piece.first)); !added)
-    return added.failure();
+  const auto added = append(std::span{piece.tokens}.subspan(length() - piece.first));
+  BATON_ASSERT(added.ok());
   open_ = !turns_.empty();
   return same;
 }

@@ -45,8 +45,8 @@ class session_log {
   /// `invalid_argument` before the first turn.
   result<void> append(std::span<const token_id> tokens);
   void close_turn() noexcept { open_ = false; }
-  /// Cuts to [0, length): turns that began at or after it go; one that began before stays, closed if anything was cut.
-  /// Does nothing if already shorter.
+  /// Cuts to [0, length): turns that began at or after it go. One that began before stays, and is open if it has lost
+  /// tokens: what follows them is no longer known, so nor is its end. Does nothing if already shorter.
   void truncate(position length);
 
   /// Applies one record as a standby does: `gap` or `fork` if it does not follow, then nothing has changed. A `drop_record`
@@ -56,7 +56,7 @@ class session_log {
   /// Makes this log hold `piece`: what it already holds of it stays, also what follows within the same turn; at the first
   /// difference it is cut and the piece's rest appended. The last turn is open afterwards, unless what is held already
   /// closed it. Returns the length up to which nothing changed. `gap` if the log does not have the point that the piece
-  /// stands on; then nothing has changed.
+  /// stands on, `invalid_argument` or `no_room` if the piece itself is no history; then nothing has changed.
   result<position> adopt(const session_piece& piece);
 
   /// The history from `first` on, as a piece.
@@ -73,6 +73,9 @@ class session_log {
 
  private:
   [[nodiscard]] const turn_header* turn_beginning_at(position at) const noexcept;
+  [[nodiscard]] const turn_header* turn_after(position at) const noexcept;
+  [[nodiscard]] position agreement_with(const session_piece& piece) const;
+  [[nodiscard]] result<void> check_follows(const session_piece& piece, position same) const;
   void push(token_id token);
 
   session_id session_;

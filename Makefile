@@ -1,0 +1,91 @@
+# The front door. `make` lists the targets; underneath is plain CMake (CMakePresets.json, build directories in build/).
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= 2
+PRESET ?= release
+WERROR ?= OFF
+ARGS ?=
+
+# The rings of tests that `make test` runs, as labels of ctest; the others have targets of their own.
+RINGS := ^(unit|scenarios|simulation|e2e)$$
+CTEST := ctest --output-on-failure --no-tests=error --no-label-summary --timeout 300 -j $(JOBS)
+
+LLAMA_PREFIX = $(shell tools/get_llama.sh --where | sed -n 's/^LLAMA_PREFIX=//p')
+MODEL = $(shell tools/get_llama.sh --where | sed -n 's/^MODEL=//p')
+PYTHON = $(shell tools/python_env.sh --where)/bin/python
+CONFIGURE = -DCMAKE_PREFIX_PATH="$(LLAMA_PREFIX)" -DBATON_MODEL="$(MODEL)" -DBATON_PYTHON="$(PYTHON)" -DBATON_WERROR=$(WERROR)
+
+export JOBS
+# Undefined behaviour is a failure, not a line in a log.
+export UBSAN_OPTIONS ?= halt_on_error=1:print_stacktrace=1
+# Lets clones in different directories share what ccache has.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
+
+# Some kernels randomise addresses more than ThreadSanitizer of g++ 12 can place its shadow around.
+FIXED_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+.PHONY: help demo test build asan tsan format check bench clean setup python FORCE
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+	@echo
+	@echo '  JOBS=n (default 2), ARGS="..." for demo, PRESET=dev|release|asan|tsan for build, WERROR=ON'
+
+demo: build/release/configured ## set up, build, and watch a stream outlive the node that serves it
+	@cmake --build build/release -j $(JOBS) --target baton
+	@BATON_MODEL="$(MODEL)" build/release/apps/baton demo $(ARGS)
+
+test: asan tsan python ## set up, build, and run all tests: sanitizers first, then the release with the real model
+	@$(MAKE) build PRESET=release
+	@$(CTEST) --test-dir build/release -L '$(RINGS)'
+
+build: ## build everything (PRESET=release)
+	@$(MAKE) build/$(PRESET)/configured
+	@cmake --build build/$(PRESET) -j $(JOBS)
+
+asan: build/asan/configured python ## tests under the address and undefined-behaviour sanitizers, toy engine
+	@cmake --build build/asan -j $(JOBS)
+	@$(CTEST) --test-dir build/asan -L '$(RINGS)'
+
+tsan: build/tsan/configured ## tests of all that is free of CAF under the thread sanitizer
+	@$(FIXED_ADDRESSES) cmake --build build/tsan -j $(JOBS)
+	@$(FIXED_ADDRESSES) $(CTEST) --test-dir build/tsan -L '$(RINGS)'
+
+format: ## lay out the C++ files
+	@tools/format.sh
+
+check: ## format, style and clang-tidy
+	@tools/format.sh --check
+	@python3 tests/tidy/style_test.py
+	@$(MAKE) build PRESET=release
+	@tools/tidy.sh
+
+bench: ## benchmarks, each beside its peer or its limit
+	@$(MAKE) build PRESET=release
+	@$(CTEST) -j 1 --verbose --test-dir build/release -L '^bench$$'
+
+clean: ## remove the build directories (what was downloaded stays in the cache)
+	@rm -rf build
+
+setup:
+	@tools/setup.sh
+
+python: setup
+	@tools/python_env.sh >/dev/null
+
+# A build directory is configured anew only when what it is configured with has changed.
+build/%/arguments: FORCE | setup
+	@mkdir -p $(@D)
+	@cmp -s $@ <<<'$(CONFIGURE)' || cat >$@ <<<'$(CONFIGURE)'
+
+build/%/configured: build/%/arguments CMakePresets.json
+	@cmake --preset $* $(CONFIGURE)
+	@touch $@
+
+.PRECIOUS: build/%/arguments

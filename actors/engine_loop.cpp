@@ -1,0 +1,196 @@
+#include "actors/engine_loop.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/engines/sampler.hpp"
+#include "actors/protocol/evaluation_plan.hpp"
+#include "schemas/limits.hpp"
+
+namespace baton::actors {
+
+void engine_loop::run(const protocol::run_engine& order) {
+  if (!engine_.holds(order.session))
+    if (const auto opened = engine_.open(order.session); !opened) {
+      out_.failed({order.session, order.run, opened.failure()});
+      return;
+    }
+  cut(order.session, order.rows);
+  running it;
+  it.run = order.run;
+  it.tokens = order.tokens;
+  it.turns = order.turns;
+  it.allowed = order.allowed;
+  runs_.insert_or_assign(order.session, std::move(it));
+  if (std::find(order_.begin(), order_.end(), order.session) == order_.end())
+    order_.push_back(order.session);
+  exported_[order.session] = engine_.length(order.session);
+}
+
+void engine_loop::allow(const protocol::allow_engine& order) {
+  const auto found = runs_.find(order.session);
+  if (found != runs_.end() && found->second.run == order.run)
+    found->second.allowed = std::max(found->second.allowed, order.allowed);
+}
+
+void engine_loop::stop(session_id session, protocol::run_number run) {
+  const auto found = runs_.find(session);
+  if (found == runs_.end() || found->second.run != run)
+    return;
+  runs_.erase(found);
+  std::erase(order_, session);
+}
+
+void engine_loop::cut(session_id session, position rows) {
+  if (engine_.length(session) <= rows)
+    return;
+  if (!engine_.truncate(session, rows)) {
+    // A model that cannot forget a tail begins again from nothing.
+    engine_.close(session);
+    exported_.erase(session);
+    return;
+  }
+  if (const auto found = exported_.find(session); found != exported_.end())
+    found->second = std::min(found->second, rows);
+}
+
+void engine_loop::cut(const protocol::cut_engine& order) {
+  cut(order.session, order.rows);
+  if (engine_.holds(order.session))
+    generations_[order.session] = order.generation;
+}
+
+void engine_loop::drop(session_id session) {
+  generations_.erase(session);
+  runs_.erase(session);
+  std::erase(order_, session);
+  exported_.erase(session);
+  engine_.close(session);
+}
+
+void engine_loop::import(const import_order& order) {
+  import_done done{order.session, order.generation, order.first + order.image->count, {}};
+  if (!engine_.holds(order.session))
+    done.outcome = engine_.open(order.session);
+  if (done.outcome)
+    done.outcome = engine_.import_rows(order.session, order.first, *order.image);
+  out_.imported(std::move(done));
+}
+
+bool engine_loop::export_rows(session_id session, position first, std::uint32_t count) {
+  exported_rows rows{session, generations_[session], first, std::make_shared<gpu::kv_image>()};
+  if (!engine_.export_rows(session, first, count, *rows.image))
+    return false;
+  out_.exported(std::move(rows));
+  return true;
+}
+
+void engine_loop::export_range(const export_order& order) {
+  const position held = engine_.length(order.session);
+  if (order.first < held)
+    export_rows(order.session, order.first, std::min(order.count, held - order.first));
+}
+
+void engine_loop::export_fresh(session_id session, bool all) {
+  position& exported = exported_[session];
+  const position held = engine_.length(session);
+  if (!policy_.on) {
+    exported = held;
+    return;
+  }
+  while (held > exported && (all || held - exported >= policy_.every_tokens)) {
+    const auto count = std::min<std::uint32_t>(held - exported, limits::delta_tokens);
+    if (!export_rows(session, exported, count))
+      return;
+    exported += count;
+  }
+}
+
+bool engine_loop::runnable(session_id, const running& it) const {
+  return !it.finished && it.tokens.size() < it.allowed;
+}
+
+bool engine_loop::has_work() const {
+  return std::any_of(runs_.begin(), runs_.end(), [&](const auto& it) { return runnable(it.first, it.second); });
+}
+
+std::vector<session_id> engine_loop::choose() const {
+  std::vector<session_id> chosen;
+  for (const session_id session : order_)
+    if (chosen.size() < engine_.max_batch() && runnable(session, runs_.at(session)))
+      chosen.push_back(session);
+  return chosen;
+}
+
+engines::evaluation engine_loop::plan(session_id session, const running& it) const {
+  const position rows = engine_.length(session);
+  const auto length = static_cast<position>(it.tokens.size());
+  // Where sessions share batches, shapes cannot be repeated anyway: missing tokens go in chunks as large as possible.
+  const std::uint32_t count = engine_.max_batch() == 1
+                                  ? protocol::evaluation_plan{it.turns, engine_.prefill_chunk()}.batch_at(rows, length)
+                                  : std::min(engine_.prefill_chunk(), length - rows);
+  return {session, rows, std::span{it.tokens}.subspan(rows, count), rows + count == length};
+}
+
+bool engine_loop::step() {
+  const std::vector<session_id> chosen = choose();
+  if (chosen.empty())
+    return false;
+  std::vector<engines::evaluation> batch;
+  batch.reserve(chosen.size());
+  for (const session_id session : chosen) {
+    std::erase(order_, session);
+    order_.push_back(session);
+    batch.push_back(plan(session, runs_.at(session)));
+  }
+  if (const auto evaluated = engine_.evaluate(batch); !evaluated) {
+    for (const session_id session : chosen)
+      fail(session, evaluated.failure());
+    return true;
+  }
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    after(chosen[i], runs_.at(chosen[i]), i, batch[i]);
+  return true;
+}
+
+void engine_loop::after(session_id session, running& it, std::size_t index, const engines::evaluation& done) {
+  it.evaluated += done.tokens.size();
+  protocol::engine_step report;
+  report.session = session;
+  report.run = it.run;
+  report.rows = engine_.length(session);
+  report.evaluated = it.evaluated;
+  if (done.want_logits) {
+    const turn_header& turn = it.turns.back();
+    const auto at = static_cast<position>(it.tokens.size());
+    engines::sampled picked = engines::sample(engine_.logits(index), turn.parameters.sampling, at, it.tokens);
+    it.tokens.push_back(picked.token);
+    report.has_token = true;
+    report.at = at;
+    report.token = picked.token;
+    report.report = {picked.logprob, std::move(picked.alternatives)};
+    const auto& ends = turn.parameters.end_tokens;
+    it.finished = std::find(ends.begin(), ends.end(), picked.token) != ends.end() ||
+                  it.tokens.size() - turn.prompt_end >= turn.parameters.max_tokens ||
+                  it.tokens.size() >= engine_.context_tokens();
+    report.finished = it.finished;
+  }
+  // The token goes out before its rows: it is what the client waits for.
+  const bool finished = it.finished;
+  const bool prompt = done.tokens.size() > 1;
+  out_.step(std::move(report));
+  export_fresh(session, finished || prompt);
+  if (finished) {
+    runs_.erase(session);
+    std::erase(order_, session);
+  }
+}
+
+void engine_loop::fail(session_id session, const error& why) {
+  const auto found = runs_.find(session);
+  out_.failed({session, found->second.run, why});
+  runs_.erase(found);
+  std::erase(order_, session);
+}
+
+}  // namespace baton::actors

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+
+#include "actors/completion_service.hpp"
+#include "actors/dialer.hpp"
+#include "actors/interfaces.hpp"
+#include "actors/runtime.hpp"
+
+namespace baton::actors {
+
+/// Faces clients, through `completion_service`: finds or makes the session of a request, opens the turn at its owner, judges
+/// what owners send (docs/protocol.md section O), turns tokens into text, and is sealed by each new owner. What it has
+/// released is the last word on a session; it can bring any node to that point.
+///
+/// | message | reply | effect |
+/// |---|---|---|
+/// | `seal` | `seal_reply` | lower epochs are refused from now on; the open turns go to the new owner |
+/// | `turn_tokens` | | released to the client if they fit |
+/// | `turn_failure` | | the turn is opened again, or fails |
+/// | `cluster_view` | | nodes are dialed, routes change |
+struct gateway_handles {
+  gateway_actor actor;
+  std::shared_ptr<completion_service> service;
+};
+gateway_handles spawn_gateway_actor(caf::actor_system& system, gateway_options how, process_id self,
+                                    std::string control_address, std::shared_ptr<const engines::tokenizer> text,
+                                    directory_ptr local);
+
+}  // namespace baton::actors

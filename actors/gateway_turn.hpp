@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <string>
+
+#include "actors/completion_service.hpp"
+#include "actors/gateway_sessions.hpp"
+#include "actors/text/text_stream.hpp"
+#include "schemas/control.hpp"
+
+namespace baton::actors {
+
+/// One open request at a gateway: from released tokens to events for its client. Not thread-safe.
+class gateway_turn {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  gateway_turn(turn_handle handle, completion_request request, completion_service::receiver events,
+               gateway_session& session, const turn_header& header, std::uint32_t cached_hint);
+
+  [[nodiscard]] turn_handle handle() const noexcept { return handle_; }
+  [[nodiscard]] gateway_session& session() const noexcept { return *session_; }
+  [[nodiscard]] turn_number number() const noexcept { return number_; }
+  [[nodiscard]] const completion_request& request() const noexcept { return request_; }
+  [[nodiscard]] const std::string& answer() const noexcept { return answer_; }
+
+  /// The owner has taken the turn; said to the client once.
+  void started(std::uint32_t cached_tokens);
+
+  /// Tokens that have just been released into the session's stream, `fresh` of them new. True if the turn is over: then
+  /// `keep()` says how much of the log stays and the client has its last event.
+  bool released(const turn_tokens& tokens, std::size_t fresh, const std::string& node, const engines::tokenizer& text);
+
+  void failed(const error& why);
+
+  /// Log length to keep when the turn is over.
+  [[nodiscard]] position keep() const noexcept { return keep_; }
+
+  // Where the turn is served; kept by the gateway actor.
+  epoch served{};            ///< epoch under which an owner has taken it; 0: none yet
+  time_point waiting_since;  ///< since when none serves it
+  time_point retry_at{};
+  bool asking = false;       ///< an open_turn is under way
+
+ private:
+  void show(text::text_piece piece, const turn_tokens& tokens, const std::string& node);
+  void finish(const turn_tokens& tokens, finish_reason reason);
+  released_token describe(const turn_tokens& tokens, std::size_t index, const engines::tokenizer& text) const;
+
+  turn_handle handle_;
+  completion_request request_;
+  completion_service::receiver events_;
+  gateway_session* session_;
+  turn_number number_;
+  position prompt_end_;
+  std::vector<token_id> end_tokens_;
+  text::text_stream text_;
+  std::string answer_;
+  std::deque<released_token> undescribed_;
+  std::uint32_t cached_;
+  bool said_started_ = false;
+  position keep_ = 0;
+  epoch last_epoch_{};
+  std::uint32_t failovers_ = 0;
+};
+
+}  // namespace baton::actors

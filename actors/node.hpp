@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <caf/all.hpp>
+
+#include "actors/dialer.hpp"
+#include "actors/node_parts.hpp"
+#include "actors/runtime.hpp"
+#include "transports/inproc_transport.hpp"
+
+namespace baton::actors {
+
+/// One node, assembled: engine, device, data plane, and the actors over them. Ends with `stop` or its destructor.
+class node {
+ public:
+  /// Loads the engine, tests it, listens on both planes, and starts the actors. `network` is for transport "inproc".
+  static result<std::unique_ptr<node>> start(caf::actor_system& system, const node_options& how,
+                                             const engine_factory& make_engine, const directory_ptr& local,
+                                             const std::shared_ptr<transports::inproc_network>& network);
+  ~node();
+
+  [[nodiscard]] const std::string& control_address() const noexcept { return control_address_; }
+
+  /// Ends the data plane first, as a killed process does, then the actors. Waits for them a second at most.
+  void stop();
+
+ private:
+  explicit node(caf::actor_system& system) : system_(system) {}
+  result<void> assemble(const node_options& how, const engine_factory& make_engine, const directory_ptr& local,
+                        const std::shared_ptr<transports::inproc_network>& network);
+  result<void> make_data_plane(const node_options& how, const std::shared_ptr<transports::inproc_network>& network);
+  void spawn_actors(const node_options& how);
+
+  caf::actor_system& system_;
+  std::shared_ptr<node_parts> parts_ = std::make_shared<node_parts>();
+  std::string control_address_;
+  std::string data_address_;
+  directory_ptr local_;
+  caf::actor supervisor_;
+  bool rows_ = false;
+};
+
+}  // namespace baton::actors

@@ -1,0 +1,263 @@
+#include "actors/orchestrator_actor.hpp"
+
+#include <map>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "actors/protocol/cluster_table.hpp"
+#include "schemas/log.hpp"
+
+namespace baton::actors {
+
+namespace {
+
+using steady = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+using orchestrator_core_actor = orchestrator_actor::extend<caf::reacts_to<tick_atom>>;
+
+constexpr auto tick_period = 10ms;
+
+spdlog::logger& log() {
+  static const auto logger = log_of("orchestrator");
+  return *logger;
+}
+
+struct orchestrator_state {
+  std::unique_ptr<stores::record_store> store;
+  std::unique_ptr<protocol::cluster_table> table;
+  std::uint64_t term = 0;
+  std::map<process_id, node_actor> nodes;
+  std::map<process_id, gateway_actor> gateways;
+  std::map<protocol::change_ticket, caf::typed_response_promise<wire<in_sync_reply>>> changes;
+  std::map<std::string, std::string> figures;  // JSON by node
+  protocol::change_ticket next_ticket = 1;
+  bool view_changed = false;
+  std::size_t failovers_logged = 0;
+
+  using pointer = orchestrator_core_actor::stateful_pointer<orchestrator_state>;
+
+  void init(pointer self, std::unique_ptr<stores::record_store> records_of,
+            std::unique_ptr<protocol::cluster_table> cluster, std::uint64_t of_term) {
+    store = std::move(records_of);
+    table = std::move(cluster);
+    term = of_term;
+    self->set_down_handler([this, self](const caf::down_msg& down) { on_down(self, down); });
+    self->delayed_send(self, tick_period, tick_atom::value);
+  }
+
+  // --- effects --------------------------------------------------------------------------------------------------------
+
+  void carry_out(pointer self, protocol::cluster_effects effects) {
+    for (protocol::cluster_effect& effect : effects) {
+      if (auto* swap = std::get_if<protocol::swap_record>(&effect)) {
+        carry_out(self, swapped(*swap));
+      } else if (auto* reply = std::get_if<protocol::reply_change>(&effect)) {
+        if (auto found = changes.extract(reply->to); !found.empty())
+          found.mapped().deliver(wire<in_sync_reply>{reply->reply});
+      } else {
+        view_changed = true;
+      }
+    }
+  }
+
+  protocol::cluster_effects swapped(const protocol::swap_record& swap) {
+    auto written = store->swap(swap.desired, swap.expected, swap.new_epoch);
+    if (written)
+      return table->on_swapped(true, *written, steady::now());
+    log().error("compare-and-swap failed group={} reason={}", raw(swap.desired.group), written.failure().what);
+    // Go on from what the store really has; what is still due is tried again on a tick.
+    if (const auto records = store->load())
+      for (const group_record& known : *records)
+        if (known.group == swap.desired.group)
+          return table->on_swapped(false, known, steady::now());
+    group_record none;
+    none.group = swap.desired.group;
+    return table->on_swapped(false, none, steady::now());
+  }
+
+  void publish(pointer self) {
+    if (!view_changed)
+      return;
+    view_changed = false;
+    const wire<cluster_view> view{table->view()};
+    for (const auto& [id, node] : nodes)
+      self->send(node, view);
+    for (const auto& [id, gateway] : gateways)
+      self->send(gateway, view);
+    const auto& failovers = table->failovers();
+    for (; failovers_logged < failovers.size(); ++failovers_logged) {
+      const auto& event = failovers[failovers_logged];
+      log().info("failover group={} from={} to={} epoch={} cause=\"{}\" detected_ms={}", raw(event.group),
+                 event.from.name, event.to.name, raw(event.epoch), event.cause, event.detected_after.count());
+    }
+  }
+
+  void run(pointer self, protocol::cluster_effects effects) {
+    carry_out(self, std::move(effects));
+    publish(self);
+  }
+
+  // --- events ---------------------------------------------------------------------------------------------------------
+
+  wire<heartbeat_ack> on_node(pointer self, const wire<node_registration>& message, const node_actor& handle) {
+    const auto node = message.read();
+    if (!node)
+      return heartbeat_ack{0, term, false};
+    log().info("node registered name={} data={}", node->node.name, node->data_address);
+    nodes.insert_or_assign(node->node, handle);
+    self->monitor(handle);
+    view_changed = true;
+    run(self, table->on_node(*node, steady::now()));
+    return heartbeat_ack{0, term, true};
+  }
+
+  wire<heartbeat_ack> on_gateway(pointer self, const wire<gateway_registration>& message, const gateway_actor& handle) {
+    const auto gateway = message.read();
+    if (!gateway)
+      return heartbeat_ack{0, term, false};
+    log().info("gateway registered name={}", gateway->gateway.name);
+    gateways.insert_or_assign(gateway->gateway, handle);
+    self->monitor(handle);
+    view_changed = true;
+    run(self, table->on_gateway(*gateway, steady::now()));
+    return heartbeat_ack{0, term, true};
+  }
+
+  wire<heartbeat_ack> on_heartbeat(pointer self, const wire<heartbeat>& message) {
+    const auto beat = message.read();
+    if (!beat)
+      return heartbeat_ack{0, term, false};
+    if (!beat->figures.empty())
+      figures[beat->node.name] = beat->figures;
+    protocol::cluster_effects effects;
+    const heartbeat_ack ack = table->on_heartbeat(*beat, steady::now(), effects);
+    run(self, std::move(effects));
+    return ack;
+  }
+
+  caf::result<wire<in_sync_reply>> on_change(pointer self, const wire<in_sync_change>& message) {
+    const auto change = message.read();
+    if (!change)
+      return wire<in_sync_reply>{in_sync_reply{}};
+    auto promise = self->make_response_promise<wire<in_sync_reply>>();
+    const protocol::change_ticket ticket = next_ticket++;
+    changes.emplace(ticket, promise);
+    run(self, table->on_change(ticket, *change, steady::now()));
+    return promise;
+  }
+
+  void on_down(pointer self, const caf::down_msg& down) {
+    const auto lost = [&](auto& members) -> std::optional<process_id> {
+      for (auto it = members.begin(); it != members.end(); ++it) {
+        if (it->second.address() != down.source)
+          continue;
+        const process_id who = it->first;
+        members.erase(it);
+        return who;
+      }
+      return std::nullopt;
+    };
+    auto who = lost(nodes);
+    if (!who)
+      who = lost(gateways);
+    if (!who)
+      return;
+    log().info("connection lost name={}", who->name);
+    run(self, table->on_lost(*who, "connection closed", steady::now()));
+  }
+
+  void on_tick(pointer self) {
+    self->delayed_send(self, tick_period, tick_atom::value);
+    run(self, table->on_tick(steady::now()));
+  }
+
+  [[nodiscard]] std::string status() const {
+    using nlohmann::json;
+    const cluster_view view = table->view();
+    json out = {{"term", view.term}, {"version", view.version}};
+    out["links"] = json::array();
+    out["nodes"] = json::array();
+    for (const node_view& node : view.nodes) {
+      json it = {{"name", node.node.name},       {"incarnation", raw(node.node.incarnation)},
+                 {"alive", node.alive},          {"control", node.control_address},
+                 {"data", node.data_address},    {"sessions", node.sessions},
+                 {"capacity", node.capacity_sessions}};
+      if (const auto found = figures.find(node.node.name); found != figures.end()) {
+        json figures_of = json::parse(found->second, nullptr, false);
+        if (figures_of.is_object()) {
+          for (auto& link : figures_of["links"])
+            out["links"].push_back(std::move(link));
+          figures_of.erase("links");
+          it["figures"] = std::move(figures_of);
+        }
+      }
+      out["nodes"].push_back(std::move(it));
+    }
+    out["gateways"] = json::array();
+    for (const gateway_view& gateway : view.gateways)
+      out["gateways"].push_back({{"name", gateway.gateway.name}, {"control", gateway.control_address}});
+    out["groups"] = json::array();
+    for (const group_record& group : view.groups) {
+      json in_sync = json::array();
+      for (const process_id& member : group.in_sync)
+        in_sync.push_back(member.name);
+      out["groups"].push_back({{"group", raw(group.group)},
+                               {"epoch", raw(group.epoch)},
+                               {"owner", group.owner.name},
+                               {"in_sync", std::move(in_sync)}});
+    }
+    out["failovers"] = json::array();
+    for (const auto& event : table->failovers())
+      out["failovers"].push_back({{"group", raw(event.group)},
+                                  {"from", event.from.name},
+                                  {"to", event.to.name},
+                                  {"epoch", raw(event.epoch)},
+                                  {"cause", event.cause},
+                                  {"detected_ms", event.detected_after.count()}});
+    return out.dump();
+  }
+};
+
+orchestrator_core_actor::behavior_type orchestrator_behavior(
+    orchestrator_core_actor::stateful_pointer<orchestrator_state> self,
+    std::shared_ptr<std::unique_ptr<stores::record_store>> store,
+    std::shared_ptr<std::unique_ptr<protocol::cluster_table>> table, std::uint64_t term) {
+  auto& state = self->state;
+  state.init(self, std::move(*store), std::move(*table), term);
+  return {
+      [self, &state](const wire<node_registration>& node, const node_actor& handle) {
+        return state.on_node(self, node, handle);
+      },
+      [self, &state](const wire<gateway_registration>& gateway, const gateway_actor& handle) {
+        return state.on_gateway(self, gateway, handle);
+      },
+      [self, &state](const wire<heartbeat>& beat) { return state.on_heartbeat(self, beat); },
+      [self, &state](const wire<in_sync_change>& change) { return state.on_change(self, change); },
+      [&state](status_atom) { return state.status(); },
+      [self, &state](tick_atom) { state.on_tick(self); },
+  };
+}
+
+}  // namespace
+
+result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system, orchestrator_options how,
+                                                    std::unique_ptr<stores::record_store> store) {
+  const auto term = store->begin_term();
+  if (!term)
+    return term.failure();
+  auto records = store->load();
+  if (!records)
+    return records.failure();
+  protocol::cluster_table::options options;
+  options.term = *term;
+  options.suspect_after = how.liveness.suspect_after;
+  options.lease = how.liveness.lease;
+  auto table = std::make_unique<protocol::cluster_table>(options, std::move(*records), steady::now());
+  return caf::actor_cast<orchestrator_actor>(system.spawn<caf::detached>(
+      orchestrator_behavior, std::make_shared<std::unique_ptr<stores::record_store>>(std::move(store)),
+      std::make_shared<std::unique_ptr<protocol::cluster_table>>(std::move(table)), *term));
+}
+
+}  // namespace baton::actors

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+
+#include "actors/interfaces.hpp"
+#include "actors/runtime.hpp"
+#include "actors/stores/record_store.hpp"
+
+namespace baton::actors {
+
+/// Knows the members, calls the dead dead, and moves groups: carries out what its `cluster_table` decides on the record
+/// store. On a thread of its own, since the store may take milliseconds. Never on the data path: while it is away, streams go
+/// on and only promotion waits.
+///
+/// | message | reply | effect |
+/// |---|---|---|
+/// | `node_registration`, handle | `heartbeat_ack` | the node is a member, its connection watched |
+/// | `gateway_registration`, handle | `heartbeat_ack` | the gateway is told of every change |
+/// | `heartbeat` | `heartbeat_ack` | the node's lease is renewed |
+/// | `in_sync_change` | `in_sync_reply` | compare-and-swap |
+/// | `status` | JSON | for people |
+/// | `tick` | | silence becomes suspicion |
+result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system, orchestrator_options how,
+                                                    std::unique_ptr<stores::record_store> store);
+
+}  // namespace baton::actors

@@ -1,0 +1,282 @@
+#include "actors/primary_actor.hpp"
+
+#include <map>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "schemas/log.hpp"
+
+namespace baton::actors {
+
+namespace {
+
+using steady = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto tick_period = 50ms;
+
+spdlog::logger& log() {
+  static const auto logger = log_of("primary");
+  return *logger;
+}
+
+struct primary_state {
+  std::shared_ptr<node_parts> node;
+  std::unique_ptr<protocol::primary_table> table;
+  std::map<process_id, gateway_actor> gateways;
+  orchestrator_actor orchestrator;
+  std::map<protocol::request_ticket, caf::typed_response_promise<wire<open_turn_reply>>> open_requests;
+  std::map<std::string, link_figures> links;
+  protocol::request_ticket next_ticket = 1;
+  bool lease_valid = false;
+
+  using pointer = primary_core_actor::stateful_pointer<primary_state>;
+
+  void init(pointer self, std::shared_ptr<node_parts> parts, protocol::primary_table::options options) {
+    node = std::move(parts);
+    table = std::make_unique<protocol::primary_table>(std::move(options));
+    self->set_down_handler([this, self](const caf::down_msg& down) { on_down(self, down); });
+    self->delayed_send(self, tick_period, tick_atom::value);
+  }
+
+  void carry_out(pointer self, protocol::primary_effects effects) {
+    for (protocol::primary_effect& effect : effects)
+      std::visit([&](auto& what) { act(self, what); }, effect);
+  }
+
+  template <class Message>
+  void to_all_links(pointer self, const Message& message) {
+    for (const auto& [name, replicator] : node->replicators)
+      self->send(replicator, message);
+  }
+
+  // --- effects --------------------------------------------------------------------------------------------------------
+
+  void act(pointer self, protocol::take_replicas& order) {
+    log().info("taking over group={} epoch={}", raw(order.group), raw(order.epoch));
+    self->request(node->standby, limits::request_timeout, order)
+        .then([this, self](taken_replicas& taken) { on_taken(self, taken); });
+  }
+  void act(pointer self, protocol::return_replicas& order) {
+    log().info("stepping down group={} sessions={}", raw(order.group), order.sessions.size());
+    self->send(node->standby, std::move(order));
+  }
+  void act(pointer self, protocol::seal_gateway& effect) {
+    const auto gateway = gateways.find(effect.gateway);
+    const group_id group = effect.order.group;
+    const baton::epoch epoch = effect.order.epoch;
+    const process_id who = effect.gateway;
+    const auto answered = [this, self, who, group, epoch](const result<seal_reply>& reply) {
+      carry_out(self, table->on_seal_reply(who, group, epoch, reply, steady::now()));
+    };
+    if (gateway == gateways.end()) {
+      // It has not said hello to this node: it will, and then opens its turns by itself.
+      answered(error{errc::connection_lost, "gateway unknown here"});
+      return;
+    }
+    self->request(gateway->second, limits::request_timeout, wire<seal>{effect.order})
+        .then([answered](const wire<seal_reply>& reply) { answered(reply.read()); },
+              [answered](const caf::error&) { answered(error{errc::timed_out, "no answer to a seal"}); });
+  }
+  void act(pointer, protocol::reply_open& effect) {
+    const auto found = open_requests.find(effect.to);
+    if (found == open_requests.end())
+      return;
+    found->second.deliver(wire<open_turn_reply>{effect.reply});
+    open_requests.erase(found);
+  }
+  void act(pointer self, protocol::emit_tokens& effect) {
+    if (const auto to = gateways.find(effect.gateway); to != gateways.end())
+      self->send(to->second, wire<turn_tokens>{effect.tokens});
+  }
+  void act(pointer self, protocol::emit_failure& effect) {
+    log().warn("turn failed session={} reason={}", raw(effect.failure.session), effect.failure.reason);
+    if (const auto to = gateways.find(effect.gateway); to != gateways.end())
+      self->send(to->second, wire<turn_failure>{effect.failure});
+  }
+  void act(pointer self, protocol::ask_in_sync& effect) {
+    const group_id group = effect.change.group;
+    if (!orchestrator)
+      return;  // asked again on a tick
+    self->request(orchestrator, limits::request_timeout, wire<in_sync_change>{effect.change})
+        .then([this, self, group](const wire<in_sync_reply>& reply) {
+          carry_out(self, table->on_in_sync_reply(group, reply.read(), steady::now()));
+        },
+              [](const caf::error&) {});
+  }
+  void act(pointer self, protocol::begin_replication& order) { to_all_links(self, order); }
+  void act(pointer self, protocol::replicate_records& order) { to_all_links(self, order); }
+  void act(pointer self, protocol::end_replication& order) { to_all_links(self, order); }
+  void act(pointer self, protocol::cut_engine& order) {
+    to_all_links(self, rows_held{order.session, order.rows});
+    self->send(node->engine_loop, order);
+  }
+  void act(pointer self, protocol::run_engine& order) { self->send(node->engine_loop, std::move(order)); }
+  void act(pointer self, protocol::allow_engine& order) { self->send(node->engine_loop, order); }
+  void act(pointer self, protocol::stop_engine& order) { self->send(node->engine_loop, order); }
+  void act(pointer self, protocol::drop_engine& order) { self->send(node->engine_loop, order); }
+
+  // --- events ---------------------------------------------------------------------------------------------------------
+
+  void on_taken(pointer self, taken_replicas& taken) {
+    std::optional<std::vector<protocol::held_replica>> sessions;
+    if (taken.taken)
+      sessions = std::move(taken.sessions);
+    carry_out(self, table->on_replicas(taken.group, taken.epoch, std::move(sessions), steady::now()));
+  }
+
+  bool on_hello(pointer self, const wire<gateway_hello>& message, const gateway_actor& handle) {
+    const auto hello = message.read();
+    if (!hello)
+      return false;
+    log().debug("gateway known name={}", hello->gateway.name);
+    gateways.insert_or_assign(hello->gateway, handle);
+    self->monitor(handle);
+    return true;
+  }
+
+  void on_down(pointer self, const caf::down_msg& down) {
+    for (auto it = gateways.begin(); it != gateways.end(); ++it) {
+      if (it->second.address() != down.source)
+        continue;
+      const process_id lost = it->first;
+      gateways.erase(it);
+      log().info("gateway lost name={}", lost.name);
+      carry_out(self, table->on_gateway_lost(lost));
+      return;
+    }
+  }
+
+  caf::result<wire<open_turn_reply>> on_open(pointer self, const wire<open_turn>& message) {
+    const auto request = message.read();
+    if (!request) {
+      open_turn_reply reply;
+      reply.refusal = request.code();
+      reply.reason = request.failure().what;
+      return wire<open_turn_reply>{reply};
+    }
+    auto promise = self->make_response_promise<wire<open_turn_reply>>();
+    const protocol::request_ticket ticket = next_ticket++;
+    open_requests.emplace(ticket, promise);
+    carry_out(self, table->on_open_turn(ticket, *request, lease_valid, steady::now()));
+    return promise;
+  }
+
+  void on_packed(pointer self, const packed_slot& packed) {
+    if (table->exports_current(packed.rows.session, packed.rows.generation))
+      to_all_links(self, packed);
+  }
+
+  void on_link(pointer self, const link_report& report) {
+    const auto now = steady::now();
+    carry_out(self, report.up ? table->on_link_up(report.standby, report.who, now)
+                              : table->on_link_down(report.standby, now));
+    links[report.standby].standby = report.standby;
+    links[report.standby].up = report.up;
+    links[report.standby].carrier = report.carrier;
+    bool any = false;
+    for (const auto& [name, link] : links)
+      any = any || link.up;
+    self->send(node->engine_loop, export_policy{any && node->plane->how().rows, node->every_tokens});
+  }
+
+  void on_news(pointer self, const link_news& news) {
+    if (const auto* progress = std::get_if<protocol::standby_progress>(&news.what))
+      carry_out(self, table->on_progress(news.standby, *progress, lease_valid, steady::now()));
+    else if (const auto* fenced = std::get_if<protocol::fenced>(&news.what))
+      carry_out(self, table->on_fenced(fenced->group, fenced->epoch));
+    else if (const auto* unprotected = std::get_if<protocol::unprotected>(&news.what))
+      carry_out(self, table->on_unprotected(news.standby, unprotected->session, steady::now()));
+    else if (const auto* wanted = std::get_if<protocol::want_rows>(&news.what))
+      self->send(node->engine_loop, export_order{wanted->session, wanted->first, wanted->count});
+  }
+
+  void on_tick(pointer self) {
+    self->delayed_send(self, tick_period, tick_atom::value);
+    carry_out(self, table->on_tick(lease_valid, steady::now()));
+  }
+
+  void report() { node->publish(table->statuses(), figures()); }
+
+  [[nodiscard]] std::string figures() const {
+    nlohmann::json out = nlohmann::json::object();
+    const auto& counted = table->counted();
+    out["sessions"] = table->sessions();
+    out["turns"] = counted.turns;
+    out["tokens"] = counted.tokens;
+    out["released"] = counted.released;
+    out["recomputed"] = counted.recomputed;
+    out["promotions"] = counted.promotions;
+    out["demotions"] = counted.demotions;
+    out["refused"] = counted.refused;
+    const auto replicas = node->plane->counted();
+    out["replica"] = {{"records", replicas.records},   {"stale", replicas.stale},
+                      {"gaps", replicas.gaps},         {"forks", replicas.forks},
+                      {"corrupt", replicas.corrupt},   {"refused_rows", replicas.refused_rows},
+                      {"synced_rows", replicas.synced_rows}};
+    const auto staging = node->device->staging().used();
+    out["staging"] = {{"slots", staging.total}, {"lent", staging.lent}, {"quarantined", staging.quarantined}};
+    out["kv_bytes_per_token"] = node->engine->layout().bytes_per_token();
+    out["links"] = nlohmann::json::array();
+    for (const auto& [name, link] : links)
+      out["links"].push_back({{"from", node->self.name},
+                              {"to", link.standby},
+                              {"up", link.up},
+                              {"carrier", link.carrier},
+                              {"deltas", link.counted.deltas},
+                              {"delta_bytes", link.counted.delta_bytes},
+                              {"delta_tokens", link.counted.delta_tokens},
+                              {"retransmitted_tokens", link.counted.retransmitted_tokens},
+                              {"resyncs", link.counted.resyncs}});
+    return out.dump();
+  }
+};
+
+primary_core_actor::behavior_type primary_behavior(primary_core_actor::stateful_pointer<primary_state> self,
+                                                   std::shared_ptr<node_parts> node, protocol::primary_table::options options) {
+  self->state.init(self, std::move(node), std::move(options));
+  auto& state = self->state;
+  return {
+      [self, &state](const wire<gateway_hello>& hello, const gateway_actor& gateway) {
+        return state.on_hello(self, hello, gateway);
+      },
+      [self, &state](const wire<open_turn>& request) { return state.on_open(self, request); },
+      [self, &state](const wire<end_turn>& message) {
+        if (const auto request = message.read())
+          state.carry_out(self, state.table->on_end_turn(*request));
+      },
+      [&state](status_atom) { return state.figures(); },
+      [self, &state](const protocol::engine_step& step) {
+        state.carry_out(self, state.table->on_step(step, state.lease_valid, steady::now()));
+      },
+      [self, &state](const engine_failed& failure) {
+        state.carry_out(self, state.table->on_engine_failure(failure.session, failure.run, failure.why));
+      },
+      [self, &state](const packed_slot& packed) { state.on_packed(self, packed); },
+      [self, &state](const link_report& report) { state.on_link(self, report); },
+      [self, &state](const link_news& news) { state.on_news(self, news); },
+      [&state](const link_figures& figures) { state.links[figures.standby] = figures; },
+      [self, &state](const view_update& update) {
+        state.carry_out(self, state.table->on_view(*update.view, steady::now()));
+      },
+      [&state](const lease_state& lease) {
+        state.lease_valid = lease.valid;
+        state.report();
+      },
+      [self, &state](const protocol::superseded& higher) {
+        state.carry_out(self, state.table->on_fenced(higher.group, higher.epoch));
+      },
+      [&state](const orchestrator_actor& orchestrator) { state.orchestrator = orchestrator; },
+      [self, &state](tick_atom) { state.on_tick(self); },
+  };
+}
+
+}  // namespace
+
+primary_core_actor spawn_primary_actor(caf::actor_system& system, std::shared_ptr<node_parts> node,
+                                       protocol::primary_table::options options) {
+  return system.spawn(primary_behavior, std::move(node), std::move(options));
+}
+
+}  // namespace baton::actors

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "actors/interfaces.hpp"
+#include "actors/node_parts.hpp"
+
+namespace baton::actors {
+
+/// One link, from this node to one standby: connects, says hello, and carries out what its `link_sender` decides. Closes and
+/// reconnects when the standby owes an acknowledgement past the deadline.
+///
+/// | message | effect |
+/// |---|---|
+/// | `link_target` | where the standby is now; an empty address closes |
+/// | `begin_replication`, `replicate_records`, `end_replication` | what the primary does to its sessions |
+/// | `rows_held`, `packed_slot` | rows that the engine has, and rows ready to send |
+/// | `inbound_frame`, `connection_lost` | from the data plane |
+/// | `tick` | deadlines, reconnects |
+///
+/// Reports to the primary: `link_report` when up or down, `link_news` for progress, fencing and wants, `link_figures`.
+replicator_actor spawn_replicator_actor(caf::actor_system& system, std::shared_ptr<node_parts> node, std::string standby);
+
+}  // namespace baton::actors

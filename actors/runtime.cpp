@@ -1,0 +1,179 @@
+#include "actors/runtime.hpp"
+
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+
+#include <map>
+#include <mutex>
+#include <random>
+#include <utility>
+
+#include "actors/dialer.hpp"
+#include "actors/gateway_actor.hpp"
+#include "actors/node.hpp"
+#include "actors/orchestrator_actor.hpp"
+#include "actors/stores/record_store.hpp"
+#include "actors/system.hpp"
+#include "transports/inproc_transport.hpp"
+
+namespace baton::actors {
+
+class runtime::local_network {
+ public:
+  directory_ptr directory = std::make_shared<local_directory>();
+  std::shared_ptr<transports::inproc_network> wire = std::make_shared<transports::inproc_network>();
+};
+
+std::shared_ptr<runtime::local_network> runtime::make_local_network() { return std::make_shared<local_network>(); }
+
+namespace {
+
+incarnation fresh_incarnation() {
+  std::random_device random;
+  return incarnation{random() | (std::uint64_t{random()} << 32)};
+}
+
+class runtime_body final : public runtime {
+ public:
+  runtime_body(std::size_t threads, std::shared_ptr<local_network> local)
+      : config_(threads), system_(config_), local_(std::move(local)) {
+    system_.await_actors_before_shutdown(false);
+  }
+  ~runtime_body() override { stop(); }
+
+  result<std::string> add_orchestrator(const orchestrator_options& how) override {
+    auto store = stores::open_sqlite_store(how.store_path);
+    if (!store)
+      return store.failure();
+    auto actor = spawn_orchestrator_actor(system_, how, std::move(*store));
+    if (!actor)
+      return actor.failure();
+    auto address = publish(system_, directory(), *actor, how.listen);
+    if (!address) {
+      end(caf::actor_cast<caf::actor>(*actor));
+      return address;
+    }
+    keep(how.name, caf::actor_cast<caf::actor>(*actor), *address);
+    return address;
+  }
+
+  result<std::string> add_node(const node_options& how, const engine_factory& engine) override {
+    auto made = node::start(system_, how, engine, directory(), local_ == nullptr ? nullptr : local_->wire);
+    if (!made)
+      return made.failure();
+    const std::string address = (*made)->control_address();
+    const std::lock_guard lock{guard_};
+    nodes_.insert_or_assign(how.name, std::move(*made));
+    return address;
+  }
+
+  result<std::string> add_gateway(const gateway_options& how,
+                                  std::shared_ptr<const engines::tokenizer> text) override {
+    const process_id self{how.name, fresh_incarnation()};
+    auto made = spawn_gateway_actor(system_, how, self, how.control_listen, std::move(text), directory());
+    auto address = publish(system_, directory(), made.actor, how.control_listen);
+    if (!address) {
+      end(caf::actor_cast<caf::actor>(made.actor));
+      return address;
+    }
+    keep(how.name, caf::actor_cast<caf::actor>(made.actor), *address);
+    const std::lock_guard lock{guard_};
+    services_.insert_or_assign(how.name, made.service);
+    return address;
+  }
+
+  std::shared_ptr<completion_service> gateway(const std::string& name) override {
+    const std::lock_guard lock{guard_};
+    const auto found = services_.find(name);
+    return found == services_.end() ? nullptr : found->second;
+  }
+
+  void kill(const std::string& name) override {
+    std::unique_ptr<node> dead;
+    part single;
+    {
+      const std::lock_guard lock{guard_};
+      if (auto found = nodes_.extract(name); !found.empty())
+        dead = std::move(found.mapped());
+      if (auto found = parts_.extract(name); !found.empty())
+        single = std::move(found.mapped());
+      services_.erase(name);
+    }
+    if (dead != nullptr)
+      dead->stop();
+    if (single.actor)
+      end(single.actor, single.address);
+  }
+
+  void stop() override {
+    std::map<std::string, std::unique_ptr<node>> nodes;
+    std::map<std::string, part> parts;
+    {
+      const std::lock_guard lock{guard_};
+      nodes.swap(nodes_);
+      parts.swap(parts_);
+      services_.clear();
+    }
+    for (auto& [name, it] : parts)
+      end(it.actor, it.address);
+    for (auto& [name, it] : nodes)
+      it->stop();
+  }
+
+ private:
+  struct part {
+    caf::actor actor;
+    std::string address;
+  };
+
+  directory_ptr directory() const { return local_ == nullptr ? nullptr : local_->directory; }
+
+  void keep(const std::string& name, caf::actor actor, std::string address) {
+    const std::lock_guard lock{guard_};
+    parts_.insert_or_assign(name, part{std::move(actor), std::move(address)});
+  }
+
+  void end(const caf::actor& actor, const std::string& address = {}) {
+    if (local_ != nullptr && address.starts_with(local_prefix))
+      local_->directory->retract(address);
+    caf::scoped_actor waiter{system_};
+    caf::anon_send_exit(actor, caf::exit_reason::kill);
+    waiter->wait_for(actor);
+  }
+
+  system_config config_;
+  caf::actor_system system_;
+  std::shared_ptr<local_network> local_;
+  std::mutex guard_;
+  std::map<std::string, std::unique_ptr<node>> nodes_;
+  std::map<std::string, part> parts_;
+  std::map<std::string, std::shared_ptr<completion_service>> services_;
+};
+
+}  // namespace
+
+result<std::unique_ptr<runtime>> runtime::start(std::size_t threads, std::shared_ptr<local_network> local) {
+  try {
+    return std::unique_ptr<runtime>{std::make_unique<runtime_body>(threads, std::move(local))};
+  } catch (const std::exception& problem) {
+    return {errc::io_failed, std::string{"actor system: "} + problem.what()};
+  }
+}
+
+result<std::string> fetch_status(const std::string& orchestrator, std::chrono::milliseconds timeout) {
+  const auto where = parse_endpoint(orchestrator);
+  if (!where)
+    return where.failure();
+  system_config config{1};
+  caf::actor_system system{config};
+  auto found = system.middleman().remote_actor<orchestrator_actor>(where->host, where->port);
+  if (!found)
+    return {errc::connection_lost, "orchestrator " + orchestrator + ": " + system.render(found.error())};
+  caf::scoped_actor self{system};
+  result<std::string> out{errc::timed_out, "orchestrator " + orchestrator + ": no answer"};
+  self->request(*found, timeout, status_atom::value)
+      .receive([&](std::string& status) { out = std::move(status); }, [](const caf::error&) {});
+  return out;
+}
+
+}  // namespace baton::actors

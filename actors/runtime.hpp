@@ -1,0 +1,90 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/completion_service.hpp"
+#include "actors/engines/engine.hpp"
+#include "actors/engines/tokenizer.hpp"
+#include "schemas/errors.hpp"
+#include "schemas/limits.hpp"
+
+/// The parts of a deployment, to run in any process that links `baton::runtime`. No CAF in here.
+namespace baton::actors {
+
+/// Timing of failure detection; the same in all processes of a deployment.
+struct liveness_options {
+  std::chrono::milliseconds heartbeat = limits::heartbeat;
+  std::chrono::milliseconds suspect_after = limits::suspect_after;
+  std::chrono::milliseconds lease = limits::lease;
+};
+
+struct orchestrator_options {
+  std::string name = "control";
+  std::string listen = "127.0.0.1:0";  ///< control plane
+  std::string store_path;              ///< SQLite database; ":memory:" keeps nothing over a restart
+  liveness_options liveness;
+};
+
+struct node_options {
+  std::string name;
+  std::string orchestrator;                 ///< "host:port"; tried again until it answers
+  std::string control_listen = "127.0.0.1:0";
+  std::string data_listen = "127.0.0.1:0";
+  std::vector<std::string> replicate_to;    ///< names of the nodes that links lead to
+  std::string transport = "ucx";            ///< "ucx" (over TCP), "ucx-shm", or "inproc" (nodes of one process)
+  std::string network_devices;              ///< "ucx": interfaces to use, e.g. "lo"; empty: chosen by the listen address
+  std::string commit = "semi-sync";         ///< async | semi-sync | quorum:K | strict
+  std::uint32_t every_tokens = 1;           ///< rows are shipped after this many tokens at the latest
+  std::size_t replica_memory_bytes = 64U << 20;   ///< staging memory for rows on the way
+  std::size_t sessions = 16;                ///< places in the engine: a third for own sessions, the rest for replicas
+  liveness_options liveness;
+};
+
+struct gateway_options {
+  std::string name = "edge";
+  std::string orchestrator;
+  std::string control_listen = "127.0.0.1:0";
+  liveness_options liveness;
+};
+
+/// Makes an engine. Slow (it loads a model); called once per node, on the thread that adds it.
+using engine_factory = std::function<result<std::unique_ptr<engines::engine>>()>;
+
+/// One process's share of a deployment: an actor system and the parts started in it. Thread-safe.
+class runtime {
+ public:
+  /// What in-process deployments share: parts whose addresses begin with "local:" and nodes with transport "inproc" find
+  /// each other here. Pass the same one to each runtime of a test.
+  class local_network;
+
+  /// Starts the actor system. `threads`: for actors; engines and transports have their own.
+  static result<std::unique_ptr<runtime>> start(std::size_t threads = 2, std::shared_ptr<local_network> local = nullptr);
+  static std::shared_ptr<local_network> make_local_network();
+
+  virtual ~runtime() = default;
+
+  /// Each starts a part and returns the address where its control actor listens. An error names what is wrong (port in
+  /// use, unreadable store, model that does not load) and leaves nothing running of the part.
+  virtual result<std::string> add_orchestrator(const orchestrator_options& how) = 0;
+  virtual result<std::string> add_node(const node_options& how, const engine_factory& engine) = 0;
+  virtual result<std::string> add_gateway(const gateway_options& how, std::shared_ptr<const engines::tokenizer> text) = 0;
+
+  /// The service of a gateway started here, by name; nothing if unknown. Lives as long as the runtime.
+  [[nodiscard]] virtual std::shared_ptr<completion_service> gateway(const std::string& name) = 0;
+
+  /// Ends one part as if its process were killed: no farewell, its connections just close. For tests.
+  virtual void kill(const std::string& name) = 0;
+
+  /// Stops all parts in order, within about a second, whether or not peers answer.
+  virtual void stop() = 0;
+};
+
+/// The status of a cluster, asked of its orchestrator from outside, as JSON text.
+result<std::string> fetch_status(const std::string& orchestrator, std::chrono::milliseconds timeout);
+
+}  // namespace baton::actors

@@ -1,0 +1,180 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "actors/engines/toy_engine.hpp"
+#include "actors/engines/toy_tokenizer.hpp"
+#include "actors/runtime.hpp"
+
+/// A whole cluster in one process, with the toy engine: a single wrong row changes the text. Each node has a runtime of its
+/// own, so that it can be ended like a process.
+namespace baton::tests {
+
+using namespace std::chrono_literals;
+
+/// What a client has received so far, and a way to wait for more of it.
+class transcript {
+ public:
+  void take(const actors::turn_event& event) {
+    const std::lock_guard lock{guard_};
+    if (const auto* started = std::get_if<actors::turn_started>(&event)) {
+      started_ = *started;
+      ++starts_;
+    } else if (const auto* text = std::get_if<actors::turn_text>(&event)) {
+      text_ += text->text;
+      pieces_.push_back(*text);
+    } else if (const auto* finished = std::get_if<actors::turn_finished>(&event)) {
+      finished_ = *finished;
+      ++ends_;
+    } else {
+      failed_ = std::get<actors::turn_failed>(event);
+      ++ends_;
+    }
+    changed_.notify_all();
+  }
+
+  /// Waits until `condition` holds or the deadline has passed; says which.
+  template <class Condition>
+  bool wait(Condition condition, std::chrono::milliseconds deadline = 20s) {
+    std::unique_lock lock{guard_};
+    return changed_.wait_for(lock, deadline, [&] { return condition(*this); });
+  }
+  bool wait_tokens(std::size_t n) {
+    return wait([n](const transcript& it) { return it.pieces_.size() >= n || it.ends_ > 0; });
+  }
+  bool wait_end() {
+    return wait([](const transcript& it) { return it.ends_ > 0; });
+  }
+
+  std::string text_;
+  std::vector<actors::turn_text> pieces_;
+  actors::turn_started started_;
+  std::optional<actors::turn_finished> finished_;
+  std::optional<actors::turn_failed> failed_;
+  int starts_ = 0, ends_ = 0;
+
+ private:
+  std::mutex guard_;
+  std::condition_variable changed_;
+};
+
+struct cluster_options {
+  std::vector<std::string> nodes{"a", "b", "c"};
+  bool links = true;  ///< each node replicates to all others
+  std::string commit = "semi-sync";
+  std::uint32_t every_tokens = 1;
+  actors::engines::toy_engine::options engine{};
+  std::chrono::microseconds step{500};  ///< what a decode step takes
+  actors::liveness_options liveness{20ms, 400ms, 1000ms};
+  std::string store = ":memory:";
+};
+
+class cluster {
+ public:
+  explicit cluster(cluster_options how = {}) : how_(std::move(how)), text_(std::make_shared<actors::engines::toy_tokenizer>()) {
+    control_ = must(actors::runtime::start(2, network_));
+    actors::orchestrator_options orchestrator;
+    orchestrator.listen = "local:control";
+    orchestrator.store_path = how_.store;
+    orchestrator.liveness = how_.liveness;
+    must(control_->add_orchestrator(orchestrator));
+    edge_ = must(actors::runtime::start(2, network_));
+    actors::gateway_options gateway;
+    gateway.orchestrator = "local:control";
+    gateway.control_listen = "local:edge";
+    gateway.liveness = how_.liveness;
+    must(edge_->add_gateway(gateway, text_));
+    for (const std::string& name : how_.nodes)
+      start_node(name);
+    await([&](const std::string& status) { return ready(status); });
+  }
+
+  ~cluster() {
+    edge_->stop();
+    for (auto& [name, it] : nodes_)
+      it->stop();
+    control_->stop();
+  }
+
+  void start_node(const std::string& name) {
+    auto host = must(actors::runtime::start(2, network_));
+    actors::node_options node;
+    node.name = name;
+    node.orchestrator = "local:control";
+    node.control_listen = "local:" + name;
+    node.data_listen = "inproc:" + name;
+    node.transport = "inproc";
+    node.commit = how_.commit;
+    node.every_tokens = how_.every_tokens;
+    node.replica_memory_bytes = 1U << 20;
+    node.liveness = how_.liveness;
+    if (how_.links)
+      for (const std::string& other : how_.nodes)
+        if (other != name)
+          node.replicate_to.push_back(other);
+    auto options = how_.engine;
+    options.delay_per_evaluation = how_.step;
+    options.wait = [](std::chrono::microseconds time) { std::this_thread::sleep_for(time); };
+    must(host->add_node(node, [options]() -> result<std::unique_ptr<actors::engines::engine>> {
+      return std::unique_ptr<actors::engines::engine>{std::make_unique<actors::engines::toy_engine>(options)};
+    }));
+    nodes_[name] = std::move(host);
+  }
+
+  /// Ends a node as a killed process ends: without a word.
+  void kill(const std::string& name) {
+    nodes_.at(name)->kill(name);
+    nodes_.erase(name);
+  }
+
+  std::shared_ptr<transcript> submit(actors::completion_request request) {
+    auto heard = std::make_shared<transcript>();
+    last_ = service().submit(std::move(request), [heard](const actors::turn_event& event) { heard->take(event); });
+    return heard;
+  }
+
+  actors::completion_service& service() { return *edge_->gateway("edge"); }
+  actors::turn_handle last() const { return last_; }
+  std::string status() { return service().status_json(); }
+
+  /// Waits until the gateway's status satisfies `condition`.
+  void await(const std::function<bool(const std::string&)>& condition, std::chrono::milliseconds deadline = 20s);
+  [[nodiscard]] bool ready(const std::string& status) const;
+  [[nodiscard]] bool service_ready() const;
+
+  template <class T>
+  static T must(result<T> value) {
+    if (!value)
+      throw std::runtime_error("cluster: " + value.failure().what);
+    return std::move(*value);
+  }
+
+ private:
+  cluster_options how_;
+  std::shared_ptr<actors::runtime::local_network> network_ = actors::runtime::make_local_network();
+  std::shared_ptr<actors::engines::toy_tokenizer> text_;
+  std::unique_ptr<actors::runtime> control_, edge_;
+  std::map<std::string, std::unique_ptr<actors::runtime>> nodes_;
+  actors::turn_handle last_{};
+};
+
+inline actors::completion_request ask(const std::string& text, std::uint32_t max_tokens, const std::string& session = {}) {
+  actors::completion_request request;
+  request.session = session;
+  request.messages = {{"user", text}};
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0;
+  return request;
+}
+
+}  // namespace baton::tests
