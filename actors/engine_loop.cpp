@@ -56,8 +56,7 @@ void engine_loop::cut(session_id session, position rows) {
 
 void engine_loop::cut(const protocol::cut_engine& order) {
   cut(order.session, order.rows);
-  if (engine_.holds(order.session))
-    generations_[order.session] = order.generation;
+  generations_[order.session] = order.generation;  // also ahead of the session's first run
 }
 
 void engine_loop::drop(session_id session) {

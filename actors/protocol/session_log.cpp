@@ -61,13 +61,15 @@ void session_log::push(token_id token) {
 }
 
 result<void> session_log::append(std::span<const token_id> tokens) {
+  if (tokens.empty())
+    return {};
   if (turns_.empty())
     return {errc::invalid_argument, "tokens before the first turn"};
   if (tokens.size() > limits::session_tokens - tokens_.size())
     return {errc::no_room, "token log past " + std::to_string(limits::session_tokens)};
   for (const token_id token : tokens)
     push(token);
-  open_ = open_ || !tokens.empty();
+  open_ = true;
   return {};
 }
 
@@ -179,7 +181,7 @@ result<position> session_log::adopt(const session_piece& piece) {
   const bool same_turn = piece.turns.empty() ? turns_.empty() || turns_.back().base < piece.end()
                                              : !turns_.empty() && turns_.back() == piece.turns.back();
   if (same == piece.end() && same_turn)
-    return same;
+    return length();  // the tail as well
   truncate(same);
   for (const turn_header& header : piece.turns) {
     if (header.base < same)
