@@ -29,6 +29,8 @@ std::size_t own_sessions(const node_options& how) { return std::max<std::size_t>
 result<std::unique_ptr<transports::transport>> make_transport(
     const node_options& how, transports::frame_sink& sink, const std::shared_ptr<transports::inproc_network>& network) {
   try {
+    if (how.make_transport)
+      return how.make_transport(sink);
     if (how.transport == "inproc") {
       if (network == nullptr)
         return {errc::invalid_argument, "transport inproc: this runtime has no local network"};
@@ -165,13 +167,12 @@ void node::stop() {
   add(parts_->standby);
   add(parts_->gpu);
   add(parts_->engine_loop);
-  if (parts_->transport != nullptr)
-    parts_->transport.reset();  // joins its thread: no frame reaches the actors from here on
   caf::scoped_actor waiter{system_};
   for (const caf::actor& it : actors)
     caf::anon_send_exit(it, caf::exit_reason::kill);
   for (const caf::actor& it : actors)
     waiter->wait_for(it);
+  parts_->transport.reset();  // only now: actors use it until they end
   supervisor_ = nullptr;
   parts_.reset();
 }

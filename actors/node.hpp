@@ -23,7 +23,7 @@ class node {
 
   [[nodiscard]] const std::string& control_address() const noexcept { return control_address_; }
 
-  /// Ends the data plane first, as a killed process does, then the actors. Waits for them a second at most.
+  /// Ends the actors at once, wherever they are, then the data plane; waits for the engine to finish its batch.
   void stop();
 
  private:

@@ -203,10 +203,16 @@ struct orchestrator_state {
       json in_sync = json::array();
       for (const process_id& member : group.in_sync)
         in_sync.push_back(member.name);
-      out["groups"].push_back({{"group", raw(group.group)},
-                               {"epoch", raw(group.epoch)},
-                               {"owner", group.owner.name},
-                               {"in_sync", std::move(in_sync)}});
+      json it = {{"group", raw(group.group)}, {"epoch", raw(group.epoch)}, {"owner", group.owner.name}};
+      it["in_sync"] = std::move(in_sync);
+      if (const auto statuses = table->statuses().find(group.owner.name); statuses != table->statuses().end())
+        for (const group_status& status : statuses->second)
+          if (status.group == group.group && status.owner && status.epoch == group.epoch) {
+            it["sessions"] = status.sessions;
+            it["synced_tokens"] = status.synced_tokens;
+            it["lag_tokens"] = status.lag_tokens;
+          }
+      out["groups"].push_back(std::move(it));
     }
     out["failovers"] = json::array();
     for (const auto& event : table->failovers())

@@ -26,6 +26,11 @@ class runtime::local_network {
 
 std::shared_ptr<runtime::local_network> runtime::make_local_network() { return std::make_shared<local_network>(); }
 
+std::unique_ptr<transports::transport> runtime::make_inproc_transport(const std::shared_ptr<local_network>& network,
+                                                                      transports::frame_sink& sink) {
+  return std::make_unique<transports::inproc_transport>(network->wire, sink);
+}
+
 namespace {
 
 incarnation fresh_incarnation() {

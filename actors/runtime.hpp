@@ -12,6 +12,7 @@
 #include "actors/engines/tokenizer.hpp"
 #include "schemas/errors.hpp"
 #include "schemas/limits.hpp"
+#include "transports/transport.hpp"
 
 /// The parts of a deployment, to run in any process that links `baton::runtime`. No CAF in here.
 namespace baton::actors {
@@ -30,6 +31,9 @@ struct orchestrator_options {
   liveness_options liveness;
 };
 
+/// Makes a transport that reports to `sink`, which outlives it: an embedder's own, or one with faults for tests.
+using transport_factory = std::function<result<std::unique_ptr<transports::transport>>(transports::frame_sink& sink)>;
+
 struct node_options {
   std::string name;
   std::string orchestrator;                 ///< "host:port"; tried again until it answers
@@ -37,6 +41,7 @@ struct node_options {
   std::string data_listen = "127.0.0.1:0";
   std::vector<std::string> replicate_to;    ///< names of the nodes that links lead to
   std::string transport = "ucx";            ///< "ucx" (over TCP), "ucx-shm", or "inproc" (nodes of one process)
+  transport_factory make_transport;         ///< used instead of `transport` if set
   std::string network_devices;              ///< "ucx": interfaces to use, e.g. "lo"; empty: chosen by the listen address
   std::string commit = "semi-sync";         ///< async | semi-sync | quorum:K | strict
   std::uint32_t every_tokens = 1;           ///< rows are shipped after this many tokens at the latest
@@ -65,6 +70,9 @@ class runtime {
   /// Starts the actor system. `threads`: for actors; engines and transports have their own.
   static result<std::unique_ptr<runtime>> start(std::size_t threads = 2, std::shared_ptr<local_network> local = nullptr);
   static std::shared_ptr<local_network> make_local_network();
+  /// A plain "inproc" transport on that network, e.g. to put faults over.
+  static std::unique_ptr<transports::transport> make_inproc_transport(const std::shared_ptr<local_network>& network,
+                                                                      transports::frame_sink& sink);
 
   virtual ~runtime() = default;
 

@@ -32,4 +32,29 @@ void cluster::await(const std::function<bool(const std::string&)>& condition, st
   }
 }
 
+void cluster::await_in_sync() { await_sets(true); }
+void cluster::await_in_sync_members() { await_sets(false); }
+
+void cluster::await_sets(bool without_lag) {
+  await([&](const std::string& status) {
+    const auto json = nlohmann::json::parse(status, nullptr, false);
+    if (!json.is_object() || !json.contains("cluster") || !json["cluster"].contains("groups"))
+      return false;
+    for (const auto& group : json["cluster"]["groups"])
+      if (group["owner"] == "" || group["in_sync"].size() + 1 < nodes_.size() ||
+          (without_lag && group.value("lag_tokens", 1) != 0))
+        return false;
+    return true;
+  });
+}
+
+std::uint64_t cluster::figure(const std::string& section, const std::string& name) {
+  const auto json = nlohmann::json::parse(status(), nullptr, false);
+  std::uint64_t sum = 0;
+  for (const auto& node : json["cluster"]["nodes"])
+    if (node.contains("figures") && node["figures"].contains(section))
+      sum += node["figures"][section].value(name, std::uint64_t{0});
+  return sum;
+}
+
 }  // namespace baton::tests

@@ -15,6 +15,7 @@
 #include "actors/engines/toy_engine.hpp"
 #include "actors/engines/toy_tokenizer.hpp"
 #include "actors/runtime.hpp"
+#include "transports/faulty_transport.hpp"
 
 /// A whole cluster in one process, with the toy engine: a single wrong row changes the text. Each node has a runtime of its
 /// own, so that it can be ended like a process.
@@ -77,6 +78,8 @@ struct cluster_options {
   std::chrono::microseconds step{500};  ///< what a decode step takes
   actors::liveness_options liveness{20ms, 400ms, 1000ms};
   std::string store = ":memory:";
+  /// Faults of each node's data plane, by name.
+  std::map<std::string, transports::faults> faults;
 };
 
 class cluster {
@@ -118,6 +121,15 @@ class cluster {
     node.every_tokens = how_.every_tokens;
     node.replica_memory_bytes = 1U << 20;
     node.liveness = how_.liveness;
+    if (const auto faults = how_.faults.find(name); faults != how_.faults.end())
+      node.make_transport = [this, name, how = faults->second](transports::frame_sink& sink)
+          -> result<std::unique_ptr<transports::transport>> {
+        auto made = std::make_unique<transports::faulty_transport>(sink, how, [this](transports::frame_sink& inner) {
+          return actors::runtime::make_inproc_transport(network_, inner);
+        });
+        faulty_[name] = made.get();
+        return std::unique_ptr<transports::transport>{std::move(made)};
+      };
     if (how_.links)
       for (const std::string& other : how_.nodes)
         if (other != name)
@@ -143,6 +155,16 @@ class cluster {
     return heard;
   }
 
+  /// The faulty transport of a node that was given faults.
+  transports::faulty_transport& faulty(const std::string& name) { return *faulty_.at(name); }
+
+  /// Waits until every group has an owner, all standbys that are alive in its in-sync set, and no lag.
+  void await_in_sync();
+  /// The same without regard to lag.
+  void await_in_sync_members();
+  /// Sums a figure of all nodes, e.g. {"replica", "corrupt"}.
+  std::uint64_t figure(const std::string& section, const std::string& name);
+
   actors::completion_service& service() { return *edge_->gateway("edge"); }
   actors::turn_handle last() const { return last_; }
   std::string status() { return service().status_json(); }
@@ -160,11 +182,14 @@ class cluster {
   }
 
  private:
+  void await_sets(bool without_lag);
+
   cluster_options how_;
   std::shared_ptr<actors::runtime::local_network> network_ = actors::runtime::make_local_network();
   std::shared_ptr<actors::engines::toy_tokenizer> text_;
   std::unique_ptr<actors::runtime> control_, edge_;
   std::map<std::string, std::unique_ptr<actors::runtime>> nodes_;
+  std::map<std::string, transports::faulty_transport*> faulty_;
   actors::turn_handle last_{};
 };
 

@@ -2,27 +2,167 @@
 
 #include "tests/scenarios/cluster.hpp"
 
+/// What a client reads through a failover: cases 13 to 29 of the field (docs/protocol.md, "Cases").
 using namespace baton;
 using namespace baton::tests;
 
-TEST_CASE("a stream survives the death of its primary") {
-  cluster it;
-  auto reference = it.submit(ask("tell me", 60, "reference"));
+namespace {
+
+/// Runs the request undisturbed, then again with a kill of its primary after each of `kills` pieces; checks what must hold
+/// after any failover, and returns the disturbed stream.
+std::shared_ptr<transcript> through_kills(cluster& it, actors::completion_request request, std::vector<std::size_t> kills) {
+  request.session = "reference";
+  const auto reference = it.submit(request);
   REQUIRE(reference->wait_end());
   REQUIRE(reference->finished_);
-  CHECK(reference->finished_->completion_tokens == 60);
 
-  auto stream = it.submit(ask("tell me", 60, "other"));
-  REQUIRE(stream->wait_tokens(20));
-  const std::string primary = stream->pieces_.front().node;
-  it.kill(primary);
+  request.session = "disturbed";
+  const auto stream = it.submit(request);
+  for (const std::size_t after : kills) {
+    REQUIRE(stream->wait_tokens(after));
+    REQUIRE(stream->ends_ == 0);
+    it.kill(stream->pieces_.back().node);
+  }
   REQUIRE(stream->wait_end());
   REQUIRE(stream->finished_);
   CHECK(stream->text_ == reference->text_);
-  CHECK(stream->finished_->completion_tokens == 60);
-  CHECK(stream->finished_->failovers == 1);
+  CHECK(stream->finished_->completion_tokens == reference->finished_->completion_tokens);
+  CHECK(stream->finished_->prompt_tokens == reference->finished_->prompt_tokens);
+  CHECK(stream->finished_->reason == reference->finished_->reason);
+  CHECK(stream->finished_->failovers == kills.size());
   CHECK(stream->starts_ == 1);
   CHECK(stream->ends_ == 1);
-  INFO("recomputed " << stream->finished_->recomputed_tokens);
+  position last = 0;
+  for (const actors::turn_text& piece : stream->pieces_) {
+    CHECK(piece.last >= last);
+    last = piece.last;
+  }
+  return stream;
+}
+
+cluster_options slow() {
+  cluster_options how;
+  how.step = 2ms;
+  return how;
+}
+
+}  // namespace
+
+TEST_CASE("a stream survives the death of its primary") {
+  cluster it{slow()};
+  const auto stream = through_kills(it, ask("tell me", 60), {20});
+  CHECK(stream->finished_->completion_tokens == 60);
   CHECK(stream->finished_->recomputed_tokens <= 8);
+}
+
+TEST_CASE("case 13: a stop string split over the hand-over") {
+  cluster it{slow()};
+  auto request = ask("say:all is well END# and never this\n", 60);
+  request.stop = {"END#"};
+  // "all is well " is shown; then "E", "EN" are held back.
+  const auto stream = through_kills(it, request, {14});
+  CHECK(stream->text_ == "all is well ");
+  CHECK(stream->finished_->reason == actors::finish_reason::stop);
+}
+
+TEST_CASE("case 15: a multi-byte character split over the hand-over") {
+  cluster it{slow()};
+  const std::string text = "ab\xF0\x9F\x98\x80 cd";
+  // Two letters, then two of the four bytes of the character.
+  const auto stream = through_kills(it, ask("say:" + text + "\n", 60), {4});
+  CHECK(stream->text_ == text);
+  for (const actors::turn_text& piece : stream->pieces_)
+    CHECK(piece.text.find("\xEF\xBF\xBD") == std::string::npos);
+}
+
+TEST_CASE("case 17: token budget and usage") {
+  cluster it{slow()};
+  const auto stream = through_kills(it, ask("count", 50), {30});
+  CHECK(stream->finished_->completion_tokens == 50);
+  CHECK(stream->finished_->reason == actors::finish_reason::length);
+}
+
+TEST_CASE("case 19: a kill during prefill") {
+  cluster_options how;
+  how.step = 10ms;
+  cluster it{how};
+  std::string prompt;
+  for (int i = 0; prompt.size() < 2000; ++i)
+    prompt += "line " + std::to_string(i) + "\n";
+  const auto reference = it.submit(ask(prompt, 20, "reference"));
+  REQUIRE(reference->wait_end());
+  // A first turn tells which node the session lives on.
+  auto first = it.submit(ask("hello", 1, "long"));
+  REQUIRE(first->wait_end());
+  const std::string node = first->pieces_.front().node;
+  const auto stream = it.submit(ask(prompt, 20, "long"));
+  REQUIRE(stream->wait([](const transcript& t) { return t.starts_ > 0; }));
+  REQUIRE(stream->pieces_.empty());
+  it.kill(node);
+  REQUIRE(stream->wait_end());
+  REQUIRE(stream->finished_);
+  CHECK(stream->text_ == reference->text_);
+  CHECK(stream->starts_ == 1);
+}
+
+TEST_CASE("case 23: seeded sampling through two kills") {
+  cluster it{slow()};
+  auto request = ask("dice", 60);
+  request.sampling.temperature = 0.8F;
+  request.sampling.top_p = 0.9F;
+  request.sampling.seed = 7;
+  through_kills(it, request, {20, 40});
+}
+
+TEST_CASE("case 25: logprobs through a kill") {
+  cluster it{slow()};
+  auto request = ask("odds", 40);
+  request.sampling.logprobs = true;
+  request.sampling.top_logprobs = 5;
+  const auto stream = through_kills(it, request, {15});
+  std::size_t entries = 0;
+  for (const actors::turn_text& piece : stream->pieces_)
+    for (const actors::released_token& token : piece.tokens) {
+      ++entries;
+      CHECK(token.alternatives.size() == 5);
+      CHECK(token.logprob <= 0);
+      CHECK(token.logprob > -100);
+    }
+  CHECK(entries == 40);
+}
+
+TEST_CASE("case 27: no standby left") {
+  cluster_options how = slow();
+  how.nodes = {"only"};
+  how.liveness.lease = 400ms;
+  how.liveness.suspect_after = 200ms;
+  cluster it{how};
+  const auto stream = it.submit(ask("anybody", 500));
+  REQUIRE(stream->wait_tokens(5));
+  it.kill("only");
+  REQUIRE(stream->wait_end());
+  REQUIRE(stream->failed_);
+  CHECK(stream->failed_->reason.code == errc::unavailable);
+  CHECK_FALSE(stream->finished_);
+  CHECK(stream->ends_ == 1);
+}
+
+TEST_CASE("case 29: the client leaves during the failover") {
+  cluster it{slow()};
+  const auto other = it.submit(ask("other", 400, "other"));
+  const auto stream = it.submit(ask("gone", 4000, "gone"));
+  const actors::turn_handle handle = it.last();
+  REQUIRE(stream->wait_tokens(10));
+  it.kill(stream->pieces_.front().node);
+  it.service().cancel(handle);
+  // Decoding stops: the session's group has no lag and its tokens no longer grow.
+  it.await([&](const std::string& status) { return status.find("\"open_turns\":1") != std::string::npos; }, 2s);
+  REQUIRE(other->wait_end());
+  CHECK(other->finished_);
+  const auto tokens_before = it.figure("links", "none");
+  CHECK(tokens_before == 0);
+  // The session is free for its next turn.
+  const auto again = it.submit(ask("back", 5, "gone"));
+  REQUIRE(again->wait_end());
+  CHECK(again->finished_);
 }
