@@ -57,8 +57,8 @@ struct records_frame {
   friend bool operator==(const records_frame&, const records_frame&) = default;
 };
 
-/// Points of the primary's history, longest first: the standby cuts its log to the longest it shares and acknowledges
-/// that. Begins every connection, and answers every gap and fork.
+/// Points of the primary's history, longest first: the standby cuts what they contradict and acknowledges the rest. Begins
+/// every connection, and answers every gap and fork.
 struct resync_frame {
   group_id group{};
   baton::epoch epoch{};

@@ -115,7 +115,7 @@ struct close_record {
   friend bool operator==(const close_record&, const close_record&) = default;
 };
 
-/// The session is forgotten.
+/// The session is forgotten. Stands alone.
 struct drop_record {
   friend bool operator==(const drop_record&, const drop_record&) = default;
 };

@@ -34,13 +34,17 @@ link_effects link_sender::on_connected(time_point now, bool standby_takes_rows) 
   for (auto& [id, session] : sessions_) {
     session.refused = false;
     session.state = phase::idle;
-    probe(session, now, effects);
+    probe(session, session.log.length(), now, effects);
   }
+  for (auto& [id, gone] : farewells_)
+    effects.emplace_back(send_frame{records_frame{{session_records{gone.group, gone.epoch, id, {drop_record{}}}}}});
   return effects;
 }
 
 void link_sender::on_disconnected() {
   connected_ = false;
+  for (auto& [id, gone] : farewells_)
+    gone.sent = false;
   for (auto& [id, session] : sessions_) {
     session.state = phase::idle;
     session.owed = false;
@@ -49,7 +53,7 @@ void link_sender::on_disconnected() {
   }
 }
 
-void link_sender::probe(outbound& session, time_point now, link_effects& effects) {
+void link_sender::probe(outbound& session, position upto, time_point now, link_effects& effects) {
   ++counters_.resyncs;
   if (session.state != phase::probing)
     session.probing_since = now;
@@ -58,22 +62,15 @@ void link_sender::probe(outbound& session, time_point now, link_effects& effects
   session.owed = false;
   session.doubted = false;
   set_rows_sent(session, session.rows_sent);
-  // What it has acknowledged may have been released because of that: it must never cut below it.
-  auto points = session.log.probes();
-  const history_point known{session.logged, session.log.chain_at(session.logged)};
-  const auto place = std::find_if(points.begin(), points.end(),
-                                  [&](const history_point& point) { return point.length <= known.length; });
-  if (*place != known && points.size() < limits::resync_probes)
-    points.insert(place, known);
   effects.emplace_back(
-      send_frame{resync_frame{session.group, session.epoch, session.log.session(), std::move(points)}});
+      send_frame{resync_frame{session.group, session.epoch, session.log.session(), session.log.probes(upto)}});
 }
 
 link_effects link_sender::on_session(group_id group, baton::epoch epoch, session_log log, position rows,
                                      time_point now) {
   link_effects effects;
   const session_id id = log.session();
-  const bool fresh = log.length() == 0;
+  const bool fresh = log.length() == 0 && farewells_.erase(id) == 0;
   const auto known = sessions_.find(id);
   const bool created = known == sessions_.end();
   outbound& session = created ? sessions_.emplace(id, outbound{group, epoch, std::move(log)}).first->second : known->second;
@@ -92,7 +89,7 @@ link_effects link_sender::on_session(group_id group, baton::epoch epoch, session
   if (created && fresh)
     session.state = phase::streaming;  // nobody can hold anything of a session that has just been born
   else
-    probe(session, now, effects);
+    probe(session, session.log.length(), now, effects);
   return effects;
 }
 
@@ -101,9 +98,12 @@ link_effects link_sender::on_session_ended(session_id id, bool drop) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end())
     return effects;
-  if (drop && connected_) {
+  if (drop) {
     session_records gone{found->second.group, found->second.epoch, id, {drop_record{}}};
-    effects.emplace_back(send_frame{records_frame{{std::move(gone)}}});
+    if (farewells_.size() < limits::node_sessions)
+      farewells_.insert_or_assign(id, farewell{gone.group, gone.epoch});
+    if (connected_)
+      effects.emplace_back(send_frame{records_frame{{std::move(gone)}}});
   }
   set_rows_sent(found->second, 0);
   flights_.erase(id);
@@ -234,7 +234,7 @@ void link_sender::on_problem(outbound& session, const replica_ack& ack, time_poi
   }
   if (!ack.about_rows) {
     if (session.state == phase::streaming)
-      probe(session, now, effects);
+      probe(session, session.log.length(), now, effects);
     return;
   }
   if (session.state != phase::streaming || ack.epoch != session.epoch ||
@@ -277,7 +277,10 @@ link_effects link_sender::on_ack(const replica_ack& ack, time_point now) {
   if (ack.epoch != session.epoch)
     return effects;
   if (!session.log.contains({ack.logged, ack.chain})) {
-    session.doubted = true;  // of a history that we have cut since, or of a tail that we never had: a tick will tell
+    if (session.state == phase::probing)  // the fork lies before: look closer
+      probe(session, std::min(ack.logged, session.log.length()), now, effects);
+    else
+      session.doubted = true;  // of a history that we have cut since, or of a tail that we never had: a tick will tell
     return effects;
   }
   session.doubted = false;
@@ -324,11 +327,17 @@ link_effects link_sender::on_tick(time_point now) {
                         now - session.owed_since > how_.deadline / 4;
     if (unanswered || astray || again) {
       session.refused = false;
-      probe(session, now, effects);
+      probe(session, session.log.length(), now, effects);
     }
     if (session.wanted && now - session.wanted_at > how_.deadline / 4)
       session.wanted = false;  // the export came to nothing, e.g. for want of staging memory
     ask_for_rows(session, now, effects);
+  }
+  for (auto it = farewells_.begin(); it != farewells_.end();) {
+    farewell& gone = it->second;
+    if (!std::exchange(gone.sent, true))
+      gone.sent_at = now;
+    it = now - gone.sent_at > how_.deadline * 4 ? farewells_.erase(it) : std::next(it);
   }
   return effects;
 }

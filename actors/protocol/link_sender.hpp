@@ -79,7 +79,8 @@ using link_effects = std::vector<link_effect>;
 
 /// The sending side of replication, for one standby: what of each session it has, what is under way, what to send next.
 /// Records are sent at once; rows within a window. After a connection, and after every gap or fork, the two sides find
-/// their longest common history by probes and go on from there (docs/protocol.md section G). Pure; not thread-safe.
+/// their longest common history and go on from there: the sender probes, the standby cuts what the probes contradict and says
+/// what it has, the sender probes closer until its own history has that (docs/protocol.md section G). Pure; not thread-safe.
 class link_sender {
  public:
   struct options {
@@ -108,7 +109,8 @@ class link_sender {
   /// This node owns the session under `epoch`; `log` is its history so far, `rows` what the engine has of it. Also for an
   /// ownership under a higher epoch than before.
   link_effects on_session(group_id group, baton::epoch epoch, session_log log, position rows, time_point now);
-  /// The session is no longer ours, or is gone for good (then the standby is told to drop it).
+  /// The session is no longer ours, or is gone for good: then the standby is told to drop it, again after a reconnect if it
+  /// may not have heard.
   link_effects on_session_ended(session_id session, bool drop);
 
   /// Records that have just been appended to the sessions' histories: one step's worth, sent as one frame.
@@ -155,7 +157,7 @@ class link_sender {
     bool refused = false;       // the standby has no room
   };
 
-  void probe(outbound& session, time_point now, link_effects& effects);
+  void probe(outbound& session, position upto, time_point now, link_effects& effects);
   void stream_from(outbound& session, position at, time_point now, link_effects& effects);
   void ask_for_rows(outbound& session, time_point now, link_effects& effects);
   void cut_rows(outbound& session, position rows);
@@ -165,6 +167,12 @@ class link_sender {
   void set_rows_sent(outbound& session, position at);
   [[nodiscard]] bool rows_flow(const outbound& session) const;
 
+  struct farewell {
+    group_id group{};
+    baton::epoch epoch{};
+    time_point sent_at{};
+    bool sent = false;
+  };
   struct flight {
     position first = 0;
     position end = 0;
@@ -177,6 +185,7 @@ class link_sender {
   std::size_t in_flight_ = 0;
   std::unordered_map<session_id, outbound> sessions_;
   std::map<session_id, std::deque<flight>> flights_;  // deltas under way
+  std::map<session_id, farewell> farewells_;  // sessions to drop, until the standby has surely heard
 };
 
 }  // namespace baton::actors::protocol

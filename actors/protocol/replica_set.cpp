@@ -44,6 +44,16 @@ bool replica_set::owned_here(group_id group) const {
   return found != groups_.end() && found->second.owned;
 }
 
+const session_log* replica_set::log_of(session_id session) const {
+  const auto found = replicas_.find(session);
+  return found == replicas_.end() ? nullptr : &found->second.log;
+}
+
+position replica_set::synced(session_id session) const {
+  const auto found = replicas_.find(session);
+  return found == replicas_.end() ? 0 : found->second.synced;
+}
+
 bool replica_set::accept_epoch(peer_handle from, group_id group, baton::epoch epoch, session_id session,
                                replica_effects& effects) {
   group_state& state = groups_[group];
@@ -114,15 +124,19 @@ replica_effects replica_set::on_records(peer_handle from, const session_records&
   replica_effects effects;
   if (!accept_epoch(from, records.group, records.epoch, records.session, effects))
     return effects;
+  if (!records.records.empty() && std::holds_alternative<drop_record>(records.records.front())) {
+    // Of a session that is in another group by now, or runs on this very node, there is nothing to drop.
+    const auto found = replicas_.find(records.session);
+    if (found != replicas_.end() && found->second.group == records.group && found->second.epoch <= records.epoch) {
+      replicas_.erase(found);
+      effects.emplace_back(drop_rows{records.session});
+    }
+    return effects;
+  }
   replica* held = place(from, records.group, records.epoch, records.session, effects);
   if (held == nullptr)
     return effects;
   for (const session_record& record : records.records) {
-    if (std::holds_alternative<drop_record>(record)) {
-      replicas_.erase(records.session);
-      effects.emplace_back(drop_rows{records.session});
-      return effects;
-    }
     const std::size_t turns = held->log.turns().size();
     if (const auto applied = held->log.apply(record); !applied) {
       ++(applied.code() == errc::gap ? counters_.gaps : counters_.forks);
@@ -145,9 +159,11 @@ replica_effects replica_set::on_resync(peer_handle from, const resync_frame& fra
   replica* held = place(from, frame.group, frame.epoch, frame.session, effects);
   if (held == nullptr)
     return effects;
-  const history_point common = held->log.longest_common(frame.probes);
-  held->log.truncate(common.length);
-  cut_rows_to(*held, common.length, effects);
+  // Only what is surely wrong is cut: the rest may have been acknowledged, and released because of that. The sender looks
+  // whether its history has the point that is acknowledged now, and probes closer if not.
+  const position upto = held->log.undisputed(frame.probes);
+  held->log.truncate(upto);
+  cut_rows_to(*held, upto, effects);
   // Rows that were on their way over the old connection will not come.
   give_up_landings(*held, effects);
   effects.emplace_back(send_ack{from, ack_of(*held)});

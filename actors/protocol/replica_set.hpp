@@ -130,6 +130,10 @@ class replica_set {
   [[nodiscard]] const counters& counted() const noexcept { return counters_; }
   [[nodiscard]] std::size_t size() const noexcept { return replicas_.size(); }
   [[nodiscard]] bool owned_here(group_id group) const;
+  /// The log of a replica, until the next change; nothing if none is held.
+  [[nodiscard]] const session_log* log_of(session_id session) const;
+  /// Rows [0, n) of a replica are in the engine, verified.
+  [[nodiscard]] position synced(session_id session) const;
 
  private:
   struct replica {

@@ -35,6 +35,10 @@ const turn_header* session_log::turn_after(position at) const noexcept {
   return found == turns_.end() ? nullptr : &*found;
 }
 
+bool session_log::follows_without_last(const turn_header& turn) const noexcept {
+  return turn.prompt_end > turn.base && (turns_.size() < 2 || turns_[turns_.size() - 2].number < turn.number);
+}
+
 result<void> session_log::begin_turn(turn_header turn) {
   if (turn.base != length())
     return {errc::invalid_argument, "turn begins at " + std::to_string(turn.base) + ", the log ends at " +
@@ -76,13 +80,9 @@ result<void> session_log::append(std::span<const token_id> tokens) {
 void session_log::truncate(position to) {
   if (to > length() || (to == length() && turn_beginning_at(to) == nullptr))
     return;
-  // What ended where another turn begins has ended for good; a turn that has lost tokens may get others instead.
-  bool ended = false;
-  while (!turns_.empty() && turns_.back().base >= to) {
-    ended = turns_.back().base == to;
+  while (!turns_.empty() && turns_.back().base >= to)
     turns_.pop_back();
-  }
-  open_ = !ended && !turns_.empty();
+  open_ = !turns_.empty();
   tokens_.resize(to);
   chains_.resize(std::size_t{to} + 1);
 }
@@ -93,6 +93,8 @@ result<void> session_log::apply(const session_record& record) {
       return {errc::gap, "turn at " + std::to_string(open->turn.base) + " past " + std::to_string(length())};
     if (const turn_header* known = turn_beginning_at(open->turn.base); known != nullptr && *known == open->turn)
       return {};  // said twice
+    if (turn_beginning_at(length()) != nullptr && open->turn.base == length() && follows_without_last(open->turn))
+      truncate(length());  // instead of a turn that never had a token
     if (auto begun = begin_turn(open->turn); !begun)
       return {begun.code() == errc::no_room ? errc::no_room : errc::fork, begun.failure().what};
     return {};
@@ -227,25 +229,30 @@ std::vector<session_record> session_log::records_from(position first) const {
   return records;
 }
 
-std::vector<history_point> session_log::probes() const {
+std::vector<history_point> session_log::probes(position upto) const {
+  BATON_ASSERT(upto <= length());
   std::vector<history_point> points;
+  if (upto < length())
+    points.push_back(point());
   position back = 0;
   while (points.size() + 1 < limits::resync_probes) {
-    points.push_back({length() - back, chain_at(length() - back)});
-    if (back == length())
+    points.push_back({upto - back, chain_at(upto - back)});
+    if (back == upto)
       return points;
-    back = std::min(length(), back == 0 ? 1 : back * 2);
+    back = std::min(upto, back == 0 ? 1 : back * 2);
   }
   points.push_back({0, chain_at(0)});
   return points;
 }
 
-history_point session_log::longest_common(std::span<const history_point> points) const {
-  history_point best{0, chain_at(0)};
+position session_log::undisputed(std::span<const history_point> points) const {
+  position upto = length();
+  if (!points.empty())
+    upto = std::min(upto, points.front().length);
   for (const history_point& point : points)
-    if (point.length > best.length && contains(point))
-      best = point;
-  return best;
+    if (point.length <= upto && !contains(point))
+      upto = std::max<position>(point.length, 1) - 1;
+  return upto;
 }
 
 }  // namespace baton::actors::protocol

@@ -45,8 +45,8 @@ class session_log {
   /// `invalid_argument` before the first turn.
   result<void> append(std::span<const token_id> tokens);
   void close_turn() noexcept { open_ = false; }
-  /// Cuts to [0, length): turns that began at or after it go. One that began before stays, and is open if it has lost
-  /// tokens: what follows them is no longer known, so nor is its end. Does nothing if already shorter.
+  /// Cuts to [0, length): turns that began at or after it go. If anything went, the last of those that stay is open: what
+  /// follows is no longer known, so nor is that it has ended. Does nothing if already shorter.
   void truncate(position length);
 
   /// Applies one record as a standby does: `gap` or `fork` if it does not follow, then nothing has changed. A `drop_record`
@@ -65,17 +65,20 @@ class session_log {
   /// `limits::record_tokens` each.
   [[nodiscard]] std::vector<session_record> records_from(position first) const;
 
-  /// Points to probe a peer with: the end, then exponentially further back, then the begin; at most
-  /// `limits::resync_probes`, longest first.
-  [[nodiscard]] std::vector<history_point> probes() const;
-  /// The longest of `points` that this log contains; the empty point if none.
-  [[nodiscard]] history_point longest_common(std::span<const history_point> points) const;
+  /// Points to probe a peer with: the end, then `upto`, then exponentially further back, then the begin; at most
+  /// `limits::resync_probes`, longest first. `upto` <= length().
+  [[nodiscard]] std::vector<history_point> probes(position upto) const;
+  [[nodiscard]] std::vector<history_point> probes() const { return probes(length()); }
+  /// The length up to which none of a peer's `points`, longest first, contradicts this log, and which is not past the peer's
+  /// end, the first of them: what lies beyond is surely not of the peer's history, what lies before may be.
+  [[nodiscard]] position undisputed(std::span<const history_point> points) const;
 
  private:
   [[nodiscard]] const turn_header* turn_beginning_at(position at) const noexcept;
   [[nodiscard]] const turn_header* turn_after(position at) const noexcept;
   [[nodiscard]] position agreement_with(const session_piece& piece) const;
   [[nodiscard]] result<void> check_follows(const session_piece& piece, position same) const;
+  [[nodiscard]] bool follows_without_last(const turn_header& turn) const noexcept;
   void push(token_id token);
 
   session_id session_;

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "schemas/errors.hpp"
+#include "schemas/limits.hpp"
+
+/// A deployment as a graph: actors, the processes they live in, and the links along which KV rows are
+/// replicated. Plain values: build them by hand, or read them from TOML (docs/operating.md has every key).
+namespace baton::actors {
+
+/// A model in a GGUF file, run by llama.cpp.
+struct llama_settings {
+  std::string model;  ///< path
+  std::uint32_t context_tokens = 4096;
+  std::uint32_t sessions = 8;   ///< places: half for own sessions, half for replicas
+  std::string mode = "exact";   ///< exact | throughput
+  std::string kv_type = "f16";  ///< f32 | f16 | q8_0 | q4_0
+  std::uint32_t threads = 1;    ///< must be equal on all nodes
+
+  friend bool operator==(const llama_settings&, const llama_settings&) = default;
+};
+
+/// The deterministic stand-in for a model.
+struct toy_settings {
+  std::uint64_t seed = 1;  ///< another seed is another model
+  std::uint32_t context_tokens = 4096;
+  std::uint32_t sessions = 8;
+  std::uint32_t decode_us = 0;  ///< time per evaluated token
+
+  friend bool operator==(const toy_settings&, const toy_settings&) = default;
+};
+
+using engine_settings = std::variant<llama_settings, toy_settings>;
+
+struct orchestrator_entry {
+  std::string id;
+  std::string process;
+  std::string listen;      ///< control plane; all others find it there, so the port is never 0
+  std::string store_path;  ///< SQLite database, or ":memory:"
+
+  friend bool operator==(const orchestrator_entry&, const orchestrator_entry&) = default;
+};
+
+struct gateway_entry {
+  std::string id;
+  std::string process;
+  std::string listen;  ///< HTTP
+  std::string control_listen = "127.0.0.1:0";
+
+  friend bool operator==(const gateway_entry&, const gateway_entry&) = default;
+};
+
+struct node_entry {
+  std::string id;
+  std::string process;
+  engine_settings engine;
+  std::map<std::string, std::string> labels;
+  std::size_t replica_memory_bytes = 256U << 20;
+  std::string control_listen = "127.0.0.1:0";
+  std::string data_listen = "127.0.0.1:0";
+  std::string network_devices;
+
+  friend bool operator==(const node_entry&, const node_entry&) = default;
+};
+
+/// A way from a node to one standby.
+struct link_entry {
+  std::string from;
+  std::string to;
+  std::string transport = "ucx";  ///< ucx | ucx-shm
+  std::uint32_t every_tokens = 1;
+
+  friend bool operator==(const link_entry&, const link_entry&) = default;
+};
+
+struct deployment {
+  std::string name = "baton";
+  std::string commit = "semi-sync";  ///< async | semi-sync | quorum:K | strict
+  std::uint32_t every_tokens = 1;    ///< of links that do not say
+  std::chrono::milliseconds heartbeat = limits::heartbeat;
+  std::chrono::milliseconds suspect_after = limits::suspect_after;
+  std::chrono::milliseconds lease = limits::lease;
+
+  orchestrator_entry orchestrator;
+  std::vector<gateway_entry> gateways;
+  std::vector<node_entry> nodes;
+  std::vector<link_entry> links;
+
+  friend bool operator==(const deployment&, const deployment&) = default;
+};
+
+/// Reads a deployment and checks it as a whole. `invalid_argument` with one line "FILE:LINE: KEY: what was
+/// expected" for each thing that is wrong, in the order of the file. Relative paths in it are taken from the
+/// folder of `file_name`. Model files must be readable: those of `process`, or of all processes if that is
+/// empty.
+result<deployment> parse_deployment(std::string_view text, const std::string& file_name,
+                                    std::string_view process = {});
+
+/// The names of the operating system processes, each once: the orchestrator's, then those of nodes, then of
+/// gateways.
+std::vector<std::string> processes_of(const deployment& graph);
+
+/// The address that `text` is, as "host:port" or "[v6]:port"; false if it is none.
+bool is_address(std::string_view text);
+
+}  // namespace baton::actors

@@ -1,0 +1,86 @@
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "apps/bench/bench.hpp"
+#include "apps/demo/demo.hpp"
+#include "apps/demo/report.hpp"
+#include "apps/exit_codes.hpp"
+
+namespace baton::apps::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// What a failover adds to the step that would have come anyway; no less than a millisecond, so that ratios
+/// mean something.
+double pause_of(const demo::scenario_result& outcome) {
+  return std::max(1.0, outcome.gap_ms - outcome.decode_ms_p50);
+}
+
+using outcomes = std::map<std::uint32_t, demo::scenario_result>;
+
+ordered_json ratio_of_pauses(const outcomes& all, std::uint32_t large, std::uint32_t small) {
+  if (!all.contains(large) || !all.contains(small)) return nullptr;
+  return pause_of(all.at(large)) / pause_of(all.at(small));
+}
+
+ordered_json reprefill_ratio(const outcomes& all, std::uint32_t context) {
+  if (!all.contains(context)) return nullptr;
+  const auto& one = all.at(context);
+  if (!one.reprefill_ms || one.gap_ms <= 0) return nullptr;
+  return *one.reprefill_ms / one.gap_ms;
+}
+
+void print(const outcomes& all, const ordered_json& summary) {
+  std::printf("%8s %6s %12s %12s %14s %16s %8s\n", "context", "equal", "gap ms", "decode ms", "gap less step",
+              "prefill again ms", "ratio");
+  for (const auto& [context, one] : all)
+    std::printf("%8u %6s %12.1f %12.1f %14.1f %16.0f %8.0f\n", context, one.equal ? "yes" : "NO", one.gap_ms,
+                one.decode_ms_p50, one.gap_ms - one.decode_ms_p50, one.reprefill_ms.value_or(0),
+                one.gap_ms > 0 ? one.reprefill_ms.value_or(0) / one.gap_ms : 0.0);
+  std::printf("gap less a decode step, 2000 against 500 tokens: %s (flat is 1)\n",
+              summary["gap_ratio_2k_to_500"].dump().c_str());
+}
+
+}  // namespace
+
+int gap_command(const bench_options& how) {
+  host::terminal screen(true);
+  host::interrupt signals;
+  std::vector<std::uint32_t> contexts{500, 2000};
+  if (how.full) contexts.push_back(8000);
+  outcomes all;
+  bool passed = true;
+  auto runs = ordered_json::array();
+  for (const auto context : contexts) {
+    demo::demo_options one;
+    one.cluster = how.cluster;
+    one.scenario.context = context;
+    one.scenario.tokens = how.tokens;
+    if (const auto completed = demo::complete(one); !completed)
+      return demo::refuse(completed.failure(), screen);
+    auto outcome = demo::run_once(one, signals, screen);
+    if (!outcome) return demo::refuse(outcome.failure(), screen);
+    passed = passed && outcome->passed();
+    auto run = ordered_json::parse(demo::json_of(*outcome, one.scenario, one.cluster));
+    run["gap_less_decode_ms"] = outcome->gap_ms - outcome->decode_ms_p50;
+    runs.push_back(std::move(run));
+    all.emplace(context, std::move(*outcome));
+  }
+  const ordered_json summary{{"equal", passed},
+                             {"gap_ratio_2k_to_500", ratio_of_pauses(all, 2000, 500)},
+                             {"gap_ratio_8k_to_500", ratio_of_pauses(all, 8000, 500)},
+                             {"reprefill_ratio_500", reprefill_ratio(all, 500)},
+                             {"reprefill_ratio_2k", reprefill_ratio(all, 2000)},
+                             {"reprefill_ratio_8k", reprefill_ratio(all, 8000)},
+                             {"runs", runs}};
+  if (how.json)
+    std::printf("%s\n", summary.dump().c_str());
+  else
+    print(all, summary);
+  return passed ? exit_code::success : exit_code::failed;
+}
+
+}  // namespace baton::apps::bench

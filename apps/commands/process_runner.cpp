@@ -1,0 +1,172 @@
+#include "apps/commands/process_runner.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "actors/runtime.hpp"
+#include "apps/commands/engine_choice.hpp"
+#include "apps/commands/shutdown_guard.hpp"
+#include "apps/exit_codes.hpp"
+#include "apps/host/interrupt.hpp"
+#include "apps/http/server.hpp"
+
+namespace baton::apps {
+namespace {
+
+constexpr std::chrono::milliseconds patience{4000};
+
+/// The parts of one process, in the order in which they were started.
+class parts {
+ public:
+  parts(const actors::deployment& graph, const process_options& how) : graph_(graph), how_(how) {
+    liveness_ = {graph.heartbeat, graph.suspect_after, graph.lease};
+  }
+  ~parts() { stop(); }
+  parts(const parts&) = delete;
+  parts& operator=(const parts&) = delete;
+
+  /// Starts all; between two parts it looks whether it should rather stop.
+  result<void> start(const shutdown_guard& guard);
+  void stop();
+
+ private:
+  result<void> start_orchestrator();
+  result<void> start_node(const actors::node_entry& node);
+  result<void> start_gateway(const actors::gateway_entry& gateway);
+  void say_ready(const char* type, const std::string& id, const std::string& address,
+                 const std::string& http);
+  /// "FILE: actor.ID: what".
+  [[nodiscard]] error named(const std::string& id, const error& why) const {
+    return {why.code, how_.file_name + ": actor." + id + ": " + why.what};
+  }
+
+  const actors::deployment& graph_;
+  const process_options& how_;
+  actors::liveness_options liveness_;
+  std::unique_ptr<actors::runtime> runtime_;
+  std::vector<std::shared_ptr<actors::completion_service>> services_;
+  std::vector<std::unique_ptr<http::server>> servers_;  // after the services they stand on
+};
+
+void parts::say_ready(const char* type, const std::string& id, const std::string& address,
+                      const std::string& http) {
+  if (how_.json) {
+    nlohmann::ordered_json line{{"event", "ready"},        {"actor", id},       {"type", type},
+                                {"process", how_.process}, {"pid", ::getpid()}, {"address", address}};
+    if (!http.empty()) line["http"] = http;
+    std::printf("%s\n", line.dump().c_str());
+  } else {
+    std::printf("ready %s %s %s\n", type, id.c_str(),
+                http.empty() ? address.c_str() : ("http://" + http).c_str());
+  }
+  std::fflush(stdout);
+}
+
+result<void> parts::start_orchestrator() {
+  const auto& entry = graph_.orchestrator;
+  actors::orchestrator_options options;
+  options.name = entry.id;
+  options.listen = entry.listen;
+  options.store_path = entry.store_path;
+  options.liveness = liveness_;
+  const auto address = runtime_->add_orchestrator(options);
+  if (!address) return named(entry.id, address.failure());
+  say_ready("orchestrator", entry.id, *address, "");
+  return {};
+}
+
+result<void> parts::start_node(const actors::node_entry& node) {
+  actors::node_options options;
+  options.name = node.id;
+  options.orchestrator = graph_.orchestrator.listen;
+  options.control_listen = node.control_listen;
+  options.data_listen = node.data_listen;
+  options.network_devices = node.network_devices;
+  options.commit = graph_.commit;
+  options.every_tokens = graph_.every_tokens;
+  options.replica_memory_bytes = node.replica_memory_bytes;
+  options.sessions = std::visit([](const auto& engine) { return engine.sessions; }, node.engine);
+  options.liveness = liveness_;
+  for (const auto& link : graph_.links) {
+    if (link.from != node.id && link.to != node.id) continue;
+    options.transport = link.transport;  // the same on all links that touch a node
+    if (link.from != node.id) continue;
+    options.every_tokens = link.every_tokens;
+    options.replicate_to.push_back(link.to);
+  }
+  const auto address = runtime_->add_node(options, make_engine_factory(node.engine));
+  if (!address) return named(node.id, address.failure());
+  say_ready("node", node.id, *address, "");
+  return {};
+}
+
+result<void> parts::start_gateway(const actors::gateway_entry& gateway) {
+  auto text = make_tokenizer(graph_.nodes.front().engine);
+  if (!text) return named(gateway.id, text.failure());
+  actors::gateway_options options;
+  options.name = gateway.id;
+  options.orchestrator = graph_.orchestrator.listen;
+  options.control_listen = gateway.control_listen;
+  options.liveness = liveness_;
+  const auto address = runtime_->add_gateway(options, *text);
+  if (!address) return named(gateway.id, address.failure());
+  services_.push_back(runtime_->gateway(gateway.id));
+  http::server_options listen;
+  listen.listen = gateway.listen;
+  auto server = http::server::start(*services_.back(), listen);
+  if (!server) return named(gateway.id, {server.code(), "listen: " + server.failure().what});
+  const std::string host = gateway.listen.substr(0, gateway.listen.rfind(':'));
+  const std::string http = host + ":" + std::to_string((*server)->port());
+  servers_.push_back(std::move(*server));
+  say_ready("gateway", gateway.id, *address, http);
+  return {};
+}
+
+result<void> parts::start(const shutdown_guard& guard) {
+  auto runtime = actors::runtime::start();
+  if (!runtime) return {runtime.code(), how_.file_name + ": " + runtime.failure().what};
+  runtime_ = std::move(*runtime);
+  if (graph_.orchestrator.process == how_.process)
+    if (auto done = start_orchestrator(); !done) return done;
+  for (const auto& node : graph_.nodes) {
+    if (node.process != how_.process || guard.requested()) continue;
+    if (auto done = start_node(node); !done) return done;
+  }
+  for (const auto& gateway : graph_.gateways) {
+    if (gateway.process != how_.process || guard.requested()) continue;
+    if (auto done = start_gateway(gateway); !done) return done;
+  }
+  return {};
+}
+
+void parts::stop() {
+  for (const auto& server : servers_)
+    server->stop();
+  servers_.clear();
+  services_.clear();
+  if (runtime_) runtime_->stop();
+  runtime_.reset();
+}
+
+}  // namespace
+
+int run_process(const actors::deployment& graph, const process_options& how) {
+  host::interrupt signals;
+  shutdown_guard guard(signals, patience);
+  parts running(graph, how);
+  if (const auto started = running.start(guard); !started) {
+    std::fprintf(stderr, "baton: %s\n", started.failure().what.c_str());
+    running.stop();
+    return exit_code::cannot_start;
+  }
+  guard.await();
+  running.stop();
+  return exit_code::success;
+}
+
+}  // namespace baton::apps

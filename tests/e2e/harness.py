@@ -1,0 +1,253 @@
+"""Starts deployments of the built program and checks that they leave nothing behind.
+
+The program is $BATON_BINARY; ctest sets it. By hand, from this folder:
+
+    BATON_BINARY=../../build/release/apps/baton python -m unittest -v test_failover
+"""
+import contextlib
+import json
+import os
+import queue
+import random
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+BINARY = os.path.abspath(os.environ.get("BATON_BINARY", "build/release/apps/baton"))
+START_TIMEOUT_S = 30
+ANSWER_TIMEOUT_S = 30
+
+TOY = '{ type = "toy", sessions = 12, decode_us = 2000 }'
+
+
+def free_port():
+    """A port of 127.0.0.1 that nobody listens on, outside of the range that outgoing connections are given."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
+def shared_memory():
+    return set(os.listdir("/dev/shm"))
+
+
+def is_alive(pid):
+    """Whether a process runs; one that has ended and waits to be reaped does not."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until(condition, timeout_s, what):
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{what} within {timeout_s} s")
+
+
+def deployment_text(control_port, http_port, nodes=("a", "b", "c"), engine=TOY, links=True, defaults=""):
+    text = f"""
+[deployment]
+name = "e2e"
+[defaults]
+{defaults}
+[[actor]]
+id = "control"
+type = "orchestrator"
+listen = "127.0.0.1:{control_port}"
+store = "sqlite:state.db"
+[[actor]]
+id = "edge"
+type = "gateway"
+listen = "127.0.0.1:{http_port}"
+"""
+    for node in nodes:
+        text += f'[[actor]]\nid = "{node}"\ntype = "node"\nengine = {engine}\n'
+    for node in nodes if links and len(nodes) > 1 else ():
+        others = ", ".join(f'"{other}"' for other in nodes if other != node)
+        text += f'[[link]]\nfrom = "{node}"\nto = [{others}]\n'
+    return text
+
+
+class Deployment:
+    """A running deployment, with the supervisor's view of it. Use it as a context; leaving it checks that all is gone."""
+
+    def __init__(self, nodes=("a", "b", "c"), links=True, text=None, **how):
+        self.nodes = nodes
+        self.links = len(nodes) * (len(nodes) - 1) if links else 0
+        self.control_port, self.http_port = free_port(), free_port()
+        self.text = text or deployment_text(self.control_port, self.http_port, nodes, links=links, **how)
+        self.pids = {}
+        self.events = queue.Queue()
+        self.before = shared_memory()
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="baton-e2e-")
+        self.file = os.path.join(self.folder.name, "deployment.toml")
+        with open(self.file, "w", encoding="utf-8") as file:
+            file.write(self.text)
+        self.log = open(os.path.join(self.folder.name, "log"), "w+", encoding="utf-8")
+        self.process = subprocess.Popen([BINARY, "run", self.file, "--json"], stdout=subprocess.PIPE, stderr=self.log,
+                                        text=True)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        try:
+            self._await_up()
+            wait_until(self.healthy, START_TIMEOUT_S, "all nodes and links up")
+        except BaseException:
+            self._explain()
+            self.process.kill()
+            raise
+        return self
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.events.put(json.loads(line))
+        self.events.put({"event": "end of output"})
+
+    def _await_up(self):
+        while True:
+            event = self.events.get(timeout=START_TIMEOUT_S)
+            if event["event"] == "ready":
+                self.pids[event["process"]] = event["pid"]
+            elif event["event"] == "up":
+                return
+            else:
+                raise AssertionError(f"the deployment did not start: {event}")
+
+    def _explain(self):
+        self.log.seek(0)
+        print("".join(self.log.readlines()[-60:]))
+
+    def get(self, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=ANSWER_TIMEOUT_S) as answer:
+            return answer.read()
+
+    def status(self):
+        return json.loads(self.get("/baton/status"))["cluster"]
+
+    def healthy(self):
+        try:
+            self.get("/health")
+            cluster = self.status() or {}
+        except (urllib.error.URLError, OSError):
+            return False
+        alive = [node for node in cluster.get("nodes", ()) if node["alive"]]
+        up = [link for link in cluster.get("links", ()) if link["up"]]
+        return len(alive) == len(self.nodes) and len(up) == self.links
+
+    def signal(self, process, number):
+        os.kill(self.pids[process], number)
+
+    def client(self):
+        import openai
+        return openai.OpenAI(base_url=f"http://127.0.0.1:{self.http_port}/v1", api_key="none", max_retries=0,
+                             timeout=ANSWER_TIMEOUT_S)
+
+    def stop(self):
+        """SIGTERM to the supervisor; its exit code and the seconds it took."""
+        begun = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=10)
+        return code, time.monotonic() - begun
+
+    def __exit__(self, kind, value, trace):
+        try:
+            if self.process.poll() is None:
+                self.stop()
+            if kind is not None:
+                self._explain()
+                return
+            wait_until(lambda: not any(map(is_alive, self.pids.values())), 5, f"none of {self.pids} alive")
+            for port in (self.control_port, self.http_port):
+                assert not listens(port), f"port {port} is still listened on"
+            left = shared_memory() - self.before
+            assert not left, f"left in /dev/shm: {left}"
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.reader.join()
+            self.process.stdout.close()
+            self.log.close()
+            self.folder.cleanup()
+
+
+class Answer:
+    """All that a client saw of one streamed answer."""
+
+    def __init__(self):
+        self.text, self.finish, self.usage, self.positions, self.nodes, self.end = "", None, None, [], [], None
+
+    def take(self, chunk):
+        for choice in chunk.choices:
+            delta = getattr(choice, "delta", None)
+            self.text += (delta.content if delta else choice.text) or ""
+            self.finish = choice.finish_reason or self.finish
+        if chunk.usage:
+            self.usage = (chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
+        trace = (chunk.model_extra or {}).get("baton") or {}
+        if "position" in trace:
+            self.positions.append(trace["position"])
+            self.nodes.append(trace["node"])
+        if "failovers" in trace:
+            self.end = trace
+
+    @property
+    def seen(self):
+        """What must not depend on faults."""
+        return self.text, self.finish, self.usage
+
+
+def stream(deployment, messages, session=None, seen=None, **how):
+    """Streams one chat answer; `seen(answer)` is called after each chunk."""
+    extra = {"baton": {"trace": True}, "ignore_eos": how.pop("ignore_eos", True)}
+    if session:
+        extra["session_id"] = session
+    answer = Answer()
+    with deployment.client() as client, client.chat.completions.create(
+            model="toy", messages=messages, stream=True, stream_options={"include_usage": True}, extra_body=extra,
+            **{"max_tokens": 60, "temperature": 0, "seed": 5, **how}) as chunks:
+        for chunk in chunks:
+            answer.take(chunk)
+            if seen:
+                seen(answer)
+    return answer
+
+
+def run(*arguments, timeout_s=60, **how):
+    """The program's exit code, standard output and standard error."""
+    ended = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False, **how)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+class Case(unittest.TestCase):
+    maxDiff = 4000
+
+    def setUp(self):
+        self.assertTrue(os.access(BINARY, os.X_OK), f"there is no program {BINARY}; set BATON_BINARY")
+
+    @contextlib.contextmanager
+    def within(self, seconds, what):
+        begun = time.monotonic()
+        yield
+        self.assertLess(time.monotonic() - begun, seconds, what)

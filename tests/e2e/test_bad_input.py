@@ -1,0 +1,158 @@
+"""Bad input of every kind: one clear line that names the thing, the documented exit code, and nothing left running."""
+import json
+import os
+import socket
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+
+import openai
+
+from harness import Case, Deployment, deployment_text, free_port, run, shared_memory
+
+
+class BadDeployment(Case):
+    def refused(self, text, *more, code=2):
+        """Runs a deployment that must not start; returns what it says on standard error."""
+        before = shared_memory()
+        with tempfile.TemporaryDirectory(prefix="baton-e2e-") as folder:
+            file = os.path.join(folder, "bad.toml")
+            with open(file, "w", encoding="utf-8") as out:
+                out.write(text)
+            status, _, said = run("run", file, "--log-level", "error", *more)
+            self.assertEqual(status, code, said)
+            self.assertIn("bad.toml", said)
+            self.assertEqual(len(said.strip().splitlines()), 1, said)
+        self.assertEqual(shared_memory(), before)
+        return said
+
+    def text(self, **how):
+        return deployment_text(free_port(), free_port(), **how)
+
+    def test_unknown_key(self):
+        said = self.refused(self.text() + "colour = 1\n")
+        self.assertRegex(said, r"bad\.toml:\d+: link\[3\]\.colour: unknown key; known here are every_tokens, from, to")
+
+    def test_unknown_type(self):
+        said = self.refused(self.text(nodes=("a",)).replace('"gateway"', '"gatewai"'))
+        self.assertRegex(said, r'bad\.toml:\d+: actor\.edge\.type: expected "orchestrator", "gateway" or "node"')
+
+    def test_not_toml(self):
+        self.assertIn("bad.toml:1: not TOML", self.refused("[deployment"))
+
+    def test_missing_model(self):
+        said = self.refused(self.text(nodes=("a",), engine='{ type = "llama", model = "/no/such.gguf" }'))
+        self.assertIn("actor.a.engine.model", said)
+        self.assertIn("/no/such.gguf", said)
+
+    def test_a_model_that_is_none(self):
+        with tempfile.NamedTemporaryFile(suffix=".gguf") as model:
+            model.write(b"not a model")
+            model.flush()
+            said = self.refused(self.text(nodes=("a",), engine=f'{{ type = "llama", model = "{model.name}" }}'),
+                                "--process", "a", code=3)
+            self.assertTrue(model.name in said or "no llama.cpp" in said, said)
+
+    def test_port_in_use(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            said = self.refused(deployment_text(free_port(), port), code=3)
+            self.assertIn("actor.edge", said)
+            self.assertIn(f"127.0.0.1:{port}", said)
+            said = self.refused(deployment_text(port, free_port()), code=3)
+            self.assertIn("actor.control", said)
+            self.assertIn(f"127.0.0.1:{port}", said)
+
+    def test_unknown_process(self):
+        self.assertIn('found "z"', self.refused(self.text(), "--process", "z"))
+
+    def test_store_that_cannot_be(self):
+        said = self.refused(self.text(nodes=("a",)).replace("sqlite:state.db", "sqlite:/no/such/folder/state.db"), code=3)
+        self.assertIn("actor.control", said)
+        self.assertIn("/no/such/folder/state.db", said)
+
+    def test_no_file(self):
+        code, _, said = run("run", "/no/such/file.toml")
+        self.assertEqual((code, said), (2, "baton: /no/such/file.toml: No such file or directory\n"))
+
+
+class BadArguments(Case):
+    def test_usage(self):
+        for arguments in ((), ("nonsense",), ("demo", "--tokens", "many"), ("demo", "--kill", "politely"),
+                          ("demo", "--engine", "toy", "--tokens", "8", "--kill-after", "8"),
+                          ("demo", "--model", "/no/such.gguf"), ("status", "--orchestrator", "nowhere")):
+            code, _, said = run(*arguments)
+            self.assertEqual(code, 2, (arguments, said))
+            self.assertTrue(said.strip(), arguments)
+
+    def test_help_and_version(self):
+        for arguments in (("--help",), ("run", "--help"), ("demo", "--help"), ("status", "--help"), ("bench", "--help"),
+                          ("--version",)):
+            code, out, _ = run(*arguments)
+            self.assertEqual(code, 0, arguments)
+            self.assertTrue(out.strip(), arguments)
+
+    def test_nobody_answers(self):
+        port = free_port()
+        code, _, said = run("status", "--orchestrator", f"127.0.0.1:{port}")
+        self.assertEqual(code, 3)
+        self.assertIn(str(port), said)
+        with socket.socket() as silent:  # takes the connection and says nothing
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            port = silent.getsockname()[1]
+            with self.within(5, "giving up"):
+                code, _, said = run("status", "--orchestrator", f"127.0.0.1:{port}", "--timeout-ms", "500")
+            self.assertEqual(code, 3)
+            self.assertIn(str(port), said)
+
+
+class BadRequest(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.running = Deployment(nodes=("a", "b"), engine='{ type = "toy", context = 512 }')
+        cls.running.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.running.__exit__(None, None, None)
+
+    def post(self, body):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.running.http_port}/v1/chat/completions", data=body,
+                                         headers={"Content-Type": "application/json"})
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        with refused.exception as answer:
+            return answer.code, json.loads(answer.read())["error"]
+
+    def test_malformed_json(self):
+        for body in (b"", b"{", b"[]", b"\xff\xfe", b'{"messages": 1}'):
+            code, error = self.post(body)
+            self.assertEqual((code, error["type"]), (400, "invalid_request_error"), body)
+            self.assertTrue(error["message"])
+
+    def test_prompt_longer_than_the_context(self):
+        with self.running.client() as client:
+            with self.assertRaises(openai.BadRequestError) as refused:
+                client.chat.completions.create(model="toy", messages=[{"role": "user", "content": "x" * 600}])
+            self.assertIn("512", str(refused.exception))
+            self.assertIn("context", str(refused.exception))
+            # What fits is served after that as before.
+            answer = client.chat.completions.create(model="toy", messages=[{"role": "user", "content": "say:fine\n"}])
+            self.assertEqual(answer.choices[0].message.content, "fine")
+
+    def test_status_command(self):
+        code, out, said = run("status", "--orchestrator", f"127.0.0.1:{self.running.control_port}", "--json")
+        self.assertEqual(code, 0, said)
+        self.assertEqual({node["name"] for node in json.loads(out)["nodes"]}, {"a", "b"})
+        code, out, said = run("status", "--orchestrator", f"127.0.0.1:{self.running.control_port}")
+        self.assertEqual(code, 0, said)
+        self.assertIn("NODE", out)
+        self.assertNotIn("\033", out)
+
+
+if __name__ == "__main__":
+    unittest.main()

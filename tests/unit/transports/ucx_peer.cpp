@@ -1,0 +1,79 @@
+// A peer in a process of its own, for tests that kill it.
+//   ucx_peer BODY listen            prints its address, lands what comes, says "landed" in a message after each rows
+//   ucx_peer BODY stream ADDRESS N  connects and sends rows of N bytes without end, four in flight
+#include <sys/prctl.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tests/unit/transports/recording_sink.hpp"
+#include "tests/unit/transports/ucx_bodies.hpp"
+
+using namespace baton;
+using namespace baton::transports;
+using namespace baton::transports::test;
+
+namespace {
+
+/// Lands all rows in the same memory: nobody looks at them.
+class drain : public frame_sink {
+ public:
+  void on_accepted(connection_id) override {}
+  void on_message(connection_id, std::span<const std::byte>) override {}
+  memory_region on_rows(connection_id, std::span<const std::byte>, std::size_t size_bytes) override {
+    if (landing_.size() < size_bytes + 1) landing_.resize(size_bytes + 1);
+    return region_of(landing_);
+  }
+  void on_landed(connection_id from, memory_region, result<void>) override {
+    (void)net->send_message(from, pattern(6, 0));
+  }
+  void on_lost(connection_id, const error&) override { std::_Exit(0); }
+
+  transport* net = nullptr;
+
+ private:
+  bytes landing_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (argc < 3) return 2;
+  drain sink;
+  const auto net = make_ucx(argv[1], sink);
+  sink.net = net.get();
+  if (std::string(argv[2]) == "listen") {
+    const auto at = net->listen(any_ucx_address(argv[1]));
+    if (!at) return 1;
+    std::printf("%s\n", at->c_str());
+    std::fflush(stdout);
+    for (;;) ::pause();
+  }
+  if (argc < 5) return 2;
+  const auto to = net->connect(argv[3]);
+  if (!to) return 1;
+  bytes rows = pattern(std::stoul(argv[4]), 1);
+  std::mutex mutex;
+  std::condition_variable changed;
+  int in_flight = 0;
+  for (;;) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return in_flight < 4; });
+    ++in_flight;
+    lock.unlock();
+    const auto taken = net->send_rows(*to, pattern(8, 0), region_of(rows), [&](result<void> outcome) {
+      const std::lock_guard inner(mutex);
+      if (!outcome) std::_Exit(0);
+      --in_flight;
+      changed.notify_all();
+    });
+    if (!taken && taken.code() != errc::no_room) return 0;
+    if (!taken) {
+      const std::lock_guard inner(mutex);
+      --in_flight;
+    }
+  }
+}

@@ -1,0 +1,498 @@
+#include "transports/ucx_engine.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "schemas/limits.hpp"
+#include "transports/send_checks.hpp"
+
+namespace baton::transports::detail {
+namespace {
+
+/// UCX must call back for a closed endpoint's frames within this; past it they are reported without.
+constexpr std::chrono::milliseconds close_grace{250};
+/// Whoever connects to us must have greeted by then.
+constexpr std::chrono::seconds greeting_grace{5};
+/// Strangers that we let greet at a time.
+constexpr std::size_t most_greeters = 64;
+/// Guards against a wake-up that UCX swallows; costs nothing to speak of.
+constexpr int idle_wait_ms = 1000;
+constexpr int closing_wait_ms = 2;
+/// Rounds of a busy thread between two looks at the sockets.
+constexpr std::uint64_t rounds_between_looks = 16;
+
+}  // namespace
+
+ucx_engine::ucx_engine(ucx_settings how, bool shared_memory, frame_sink& sink)
+    : how_(std::move(how)),
+      shared_memory_(shared_memory),
+      sink_(sink),
+      abilities_{"ucx", !shared_memory, false, false, limits::descriptor_bytes},
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (!wake_ || !epoll_) throw std::runtime_error("ucx transport: no file descriptors left");
+  const auto trial = ucx_worker::create(how_);  // what is wrong with the settings shows now, not at the first connection
+  if (!trial) throw std::runtime_error("ucx transport: " + trial.failure().what);
+  if ((*trial)->max_header_bytes() < limits::descriptor_bytes + sizeof(frame_head))
+    throw std::runtime_error("ucx transport: " + how_.tls + " carries headers of only " +
+                             std::to_string((*trial)->max_header_bytes()) + " bytes");
+  watch(wake_.get(), EPOLLIN, nullptr);
+  thread_ = std::thread([this] { run(); });
+}
+
+ucx_engine::~ucx_engine() = default;
+
+void ucx_engine::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  post({nullptr, nullptr, [this] {
+          stopping_ = true;
+          std::vector<connection_ptr> all;
+          for (const auto& [id, each] : live_) all.push_back(each);
+          for (const auto& each : all) begin_close(each, {errc::cancelled, "the transport was closed"});
+        }});
+  thread_.join();
+}
+
+// --- any thread ---------------------------------------------------------------------------------------------------------
+
+result<std::string> ucx_engine::listen(std::string_view address) {
+  const auto at = parse_address(address, shared_memory_);
+  if (!at) return at.failure();
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return {errc::cancelled, "the transport is closing"};
+    if (std::exchange(listening_, true)) return {errc::invalid_argument, "this transport listens already"};
+  }
+  auto made = listen_at(*at);
+  if (!made) {
+    const std::lock_guard lock(mutex_);
+    listening_ = false;
+    return made.failure();
+  }
+  post({nullptr, nullptr, [this, descriptor = made->descriptor.release()] {
+          listener_ = unique_fd(descriptor);
+          watch(descriptor, EPOLLIN, nullptr);
+        }});
+  return made->address;
+}
+
+result<connection_id> ucx_engine::connect(std::string_view address) {
+  const auto to = parse_address(address, shared_memory_);
+  if (!to) return to.failure();
+  connection_ptr made;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return {errc::cancelled, "the transport is closing"};
+    made = std::make_shared<ucx_connection>(connection_id{next_id_++}, this, false);
+    routes_.emplace(made->id, made);
+  }
+  const auto id = made->id;
+  post({nullptr, nullptr, [this, made = std::move(made), to = *to] { start_connecting(made, to); }});
+  return id;
+}
+
+void ucx_engine::post(command what) {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.push_back(std::move(what));
+    wake = std::exchange(asleep_, false);
+  }
+  if (wake) ::eventfd_write(wake_.get(), 1);
+}
+
+void ucx_engine::close(connection_id which) {
+  connection_ptr closing;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = routes_.find(which);
+    if (found == routes_.end()) return;
+    closing = std::move(found->second);
+    routes_.erase(found);
+  }
+  post({nullptr, nullptr, [this, closing = std::move(closing)] { begin_close(closing, {errc::cancelled, "closed here"}); }});
+}
+
+std::string ucx_engine::carrier(connection_id which) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = routes_.find(which);
+  return found == routes_.end() ? "ucx" : found->second->carrier;
+}
+
+// --- the loop -----------------------------------------------------------------------------------------------------------
+
+void ucx_engine::run() {
+  for (;;) {
+    ++round_;
+    bool worked = run_commands();
+    worked |= close_failing();
+    finish_closing();
+    worked |= progress_workers();
+    worked |= fetch_some();
+    for (const auto& [which, step] : std::exchange(greetings_, {})) greeted(which, step);
+    refresh_carriers();
+    if (stopping_ && live_.empty()) break;
+    if (!worked && busy_.empty() && failing_.empty())
+      wait(closing_.empty() ? idle_wait_ms : closing_wait_ms);
+    else if (round_ % rounds_between_looks == 0)
+      wait(0);
+  }
+  listener_.reset();
+  empty_graveyard();
+}
+
+/// What UCX has not called for by now it never will.
+void ucx_engine::empty_graveyard() {
+  for (const auto& each : graveyard_) {
+    destroy_worker(*each);
+    each->sends.clear();
+    each->landings.clear();
+  }
+  graveyard_.clear();
+}
+
+bool ucx_engine::run_commands() {
+  std::vector<command> batch;
+  {
+    const std::lock_guard lock(mutex_);
+    batch.swap(commands_);
+  }
+  for (auto& each : batch) {
+    if (each.act)
+      each.act();
+    else if (each.to->now == ucx_connection::phase::sockets || each.to->now == ucx_connection::phase::greeting)
+      each.to->waiting.push_back(std::move(each.send));
+    else
+      hand_to_ucx(std::move(each.send));
+  }
+  return !batch.empty();
+}
+
+/// Frames are never sent from within this, but by the loop in between: UCX may let what its own calls send overtake what
+/// still waits for the network.
+bool ucx_engine::progress_workers() {
+  bool worked = false;
+  for (const auto& each : std::exchange(busy_, {})) {
+    if (!each->worker) {
+      each->busy = false;
+    } else if (each->worker->progress()) {
+      worked = true;
+      busy_.push_back(each);
+    } else if (each->worker->arm()) {
+      each->busy = false;
+    } else {
+      busy_.push_back(each);
+    }
+  }
+  return worked;
+}
+
+void ucx_engine::make_busy(ucx_connection& which) {
+  if (!which.worker || std::exchange(which.busy, true)) return;
+  busy_.push_back(which.shared_from_this());
+}
+
+void ucx_engine::wait(int timeout_ms) {
+  if (timeout_ms > 0) {
+    const std::lock_guard lock(mutex_);
+    if (!commands_.empty()) return;
+    asleep_ = true;
+  }
+  epoll_event events[32];
+  const int count = ::epoll_wait(epoll_.get(), events, 32, timeout_ms);
+  {
+    const std::lock_guard lock(mutex_);
+    asleep_ = false;
+  }
+  for (int i = 0; i < count; ++i) on_ready(events[i].data.fd);
+  for (const auto& each : closing_) make_busy(*each);
+  if (!greeters_.empty()) drop_late_greeters();
+}
+
+void ucx_engine::on_ready(int descriptor) {
+  if (descriptor == wake_.get()) {
+    eventfd_t ignored = 0;
+    ::eventfd_read(descriptor, &ignored);
+    return;
+  }
+  if (descriptor == listener_.get()) return accept_all();
+  const auto found = watched_.find(descriptor);
+  const auto which = found == watched_.end() ? nullptr : found->second.lock();
+  if (!which || which->now == ucx_connection::phase::closing) return;
+  if (which->worker && descriptor == which->worker->event_fd()) return make_busy(*which);
+  if (which->now == ucx_connection::phase::sockets) return advance_socket(which);
+  check_peer(which);
+}
+
+void ucx_engine::watch(int descriptor, unsigned events, const connection_ptr& owner) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = descriptor;
+  const bool known = !watched_.try_emplace(descriptor, owner).second;
+  ::epoll_ctl(epoll_.get(), known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, descriptor, &event);
+}
+
+void ucx_engine::unwatch(int descriptor) {
+  if (watched_.erase(descriptor) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
+}
+
+// --- how a connection comes about ---------------------------------------------------------------------------------------
+
+void ucx_engine::accept_all() {
+  for (;;) {
+    unique_fd descriptor(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!descriptor) return;
+    if (stopping_ || greeters_.size() >= most_greeters) continue;
+    connection_ptr made;
+    {
+      const std::lock_guard lock(mutex_);
+      made = std::make_shared<ucx_connection>(connection_id{next_id_++}, this, true);
+      routes_.emplace(made->id, made);
+    }
+    live_.emplace(made->id, made);
+    made->deadline = std::chrono::steady_clock::now() + greeting_grace;
+    greeters_.push_back(made);
+    made->socket = ucx_socket::accepted(std::move(descriptor));
+    watch(made->socket->descriptor(), EPOLLIN, made);
+  }
+}
+
+void ucx_engine::start_connecting(const connection_ptr& which, const socket_address& to) {
+  live_.emplace(which->id, which);
+  if (stopping_) return begin_close(which, {errc::cancelled, "the transport was closed"});
+  auto made = ucx_socket::connect_to(to);
+  if (!made) return fail(*which, made.failure());
+  which->socket = std::move(*made);
+  if (auto ready = make_worker(which); !ready) return fail(*which, ready.failure());
+  watch(which->socket->descriptor(), EPOLLIN | EPOLLOUT, which);
+}
+
+result<void> ucx_engine::make_worker(const connection_ptr& which) {
+  auto made = ucx_worker::create(how_);
+  if (!made) return made.failure();
+  which->worker = std::move(*made);
+  auto& worker = *which->worker;
+  if (auto set = worker.handle_active_message(am_message, on_message, which.get()); !set) return set;
+  if (auto set = worker.handle_active_message(am_rows, on_rows, which.get()); !set) return set;
+  if (auto set = worker.handle_active_message(am_greeting, on_greeting, which.get()); !set) return set;
+  if (auto set = worker.handle_active_message(am_fetched, on_fetched, which.get()); !set) return set;
+  const auto address = worker.address();
+  if (!address) return address.failure();
+  which->socket->say(*address);
+  watch(worker.event_fd(), EPOLLIN, which);
+  make_busy(*which);
+  return {};
+}
+
+/// The side that connects speaks first; the other makes a worker only for a peer that speaks our language.
+void ucx_engine::advance_socket(const connection_ptr& which) {
+  auto heard = which->socket->advance();
+  if (!heard) return fail(*which, heard.failure());
+  if (*heard && !which->worker) {
+    if (auto ready = make_worker(which); !ready) return fail(*which, ready.failure());
+    if (auto said = which->socket->advance(); !said) return fail(*which, said.failure());
+  }
+  if (*heard) {
+    if (auto ready = make_endpoint(*which); !ready) return fail(*which, ready.failure());
+    which->now = ucx_connection::phase::greeting;
+    if (!which->accepted) greet(*which, 1);
+  }
+  const unsigned events = which->socket->wants_to_write() ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  watch(which->socket->descriptor(), events, which);
+}
+
+result<void> ucx_engine::make_endpoint(ucx_connection& which) {
+  const auto address = which.socket->take_peer_address();
+  if (shared_memory_) {
+    if (!which.socket->peer_process(which.peer_process))
+      return {errc::invalid_argument, "a process of another user may not share memory"};
+    which.reads_peer = can_read(which.peer_process, which.socket->peer_probe());
+    if (which.peer_process > 0)
+      which.process = unique_fd(static_cast<int>(::syscall(SYS_pidfd_open, which.peer_process, 0)));
+    if (which.process) watch(which.process.get(), EPOLLIN, which.shared_from_this());
+  }
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.arg = &which;
+  params.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
+    auto& lost = *static_cast<ucx_connection*>(argument);
+    lost.engine->fail(lost, {errc::connection_lost, translate(status, "the peer").what});
+  };
+  if (auto status = ucp_ep_create(which.worker->handle(), &params, &which.endpoint); status != UCS_OK)
+    return {errc::connection_lost, translate(status, "making an endpoint").what};
+  return {};
+}
+
+/// UCX 1.13 does not keep the order of what is sent while it wires an endpoint up: small frames overtake large ones. So
+/// three greetings go to and fro first (1 from the side that connected, 2 back, 3 again), and each side sends its frames
+/// once it knows that both ways stand.
+void ucx_engine::greet(ucx_connection& which, std::uint64_t step) {
+  send_note(which, am_greeting, {step, which.reads_peer ? 1U : 0U});
+}
+
+void ucx_engine::greeted(const connection_ptr& which, std::uint64_t step) {
+  if (which->now != ucx_connection::phase::greeting) return;
+  if (step < 3) greet(*which, step + 1);
+  if (step == 1) return;
+  which->now = ucx_connection::phase::open;
+  while (!which->waiting.empty()) {
+    auto next = std::move(which->waiting.front());
+    which->waiting.pop_front();
+    hand_to_ucx(std::move(next));
+  }
+}
+
+void ucx_engine::drop_late_greeters() {
+  const auto now = std::chrono::steady_clock::now();
+  std::erase_if(greeters_, [&](const connection_ptr& each) {
+    if (each->announced || each->now == ucx_connection::phase::closing) return true;
+    if (now >= each->deadline) fail(*each, {errc::timed_out, "no greeting came"});
+    return now >= each->deadline;
+  });
+}
+
+// --- how a connection ends ----------------------------------------------------------------------------------------------
+
+/// The socket or the process of the peer has become readable: it has ended. What UCX holds already is still taken.
+void ucx_engine::check_peer(const connection_ptr& which) {
+  const bool wrote_all = !which->socket->wants_to_write();
+  if (!wrote_all) {
+    if (auto said = which->socket->advance(); !said) return fail(*which, said.failure());
+    if (!which->socket->wants_to_write()) watch(which->socket->descriptor(), EPOLLIN, which);
+  }
+  pollfd process{which->process.get(), POLLIN, 0};
+  const bool ended = which->process && ::poll(&process, 1, 0) == 1;
+  if (!ended && which->socket->peer_holds()) return;
+  for (int i = 0; i < 64 && which->worker->progress(); ++i) {
+  }
+  fail(*which, {errc::connection_lost, ended ? "the peer's process has ended" : "the peer has closed or died"});
+}
+
+/// Closes at the next round of the loop; may be called from within UCX.
+void ucx_engine::fail(ucx_connection& which, error reason) {
+  if (which.failing || which.now == ucx_connection::phase::closing) return;
+  which.failing = true;
+  which.reason = std::move(reason);
+  failing_.push_back(which.shared_from_this());
+}
+
+bool ucx_engine::close_failing() {
+  const auto batch = std::exchange(failing_, {});
+  for (const auto& each : batch) begin_close(each, each->reason);
+  return !batch.empty();
+}
+
+void ucx_engine::begin_close(const connection_ptr& which, error reason) {
+  if (which->now == ucx_connection::phase::closing) return;
+  which->now = ucx_connection::phase::closing;
+  which->reason = std::move(reason);
+  which->closing_since_round = round_;
+  which->deadline = std::chrono::steady_clock::now() + close_grace;
+  {
+    const std::lock_guard lock(mutex_);
+    routes_.erase(which->id);
+  }
+  live_.emplace(which->id, which);  // closed before it was begun
+  closing_.push_back(which);
+  auto waiting = std::exchange(which->waiting, {});
+  for (auto& each : waiting) report(*each, which->reason);
+  end_endpoint(*which);
+  if (which->socket) {
+    unwatch(which->socket->descriptor());
+    which->socket.reset();  // tells the peer
+  }
+  if (which->process) unwatch(which->process.get());
+  which->process.reset();
+}
+
+/// UCX closes at once and calls back for all frames, whatever state the peer is in.
+void ucx_engine::end_endpoint(ucx_connection& which) {
+  for (auto each = which.sends.begin(); each != which.sends.end();) {
+    auto& piece = **each++;
+    if (!piece.lent || !piece.handed) continue;  // UCX will call
+    report(piece, which.reason);
+    which.sends.erase(piece.self);
+  }
+  for (auto& each : which.landings)
+    if (each->fetch && !each->outcome)
+      each->outcome = error{errc::connection_lost, "the connection was lost before the rows had landed"};
+  report_landings(which);
+  if (which.endpoint == nullptr) return destroy_worker(which);
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  params.flags = UCP_EP_CLOSE_FLAG_FORCE;  // never waits for a peer that may be frozen
+  params.user_data = &which;
+  params.cb.send = [](void* request, ucs_status_t, void* connection) {
+    static_cast<ucx_connection*>(connection)->endpoint_closed = true;
+    ucp_request_free(request);
+  };
+  if (!UCS_PTR_IS_PTR(ucp_ep_close_nbx(which.endpoint, &params))) which.endpoint_closed = true;
+  make_busy(which);
+}
+
+void ucx_engine::destroy_worker(ucx_connection& which) {
+  if (which.worker) unwatch(which.worker->event_fd());
+  which.worker.reset();
+  which.endpoint = nullptr;
+}
+
+/// Reports those whose frames have all been accounted for. A connection waits for one more round, in which the frames
+/// accepted before it left the routes are taken from the queue and cancelled.
+void ucx_engine::finish_closing() {
+  const auto settled = [](const ucx_connection& which) {
+    return !which.worker || (which.endpoint_closed && which.sends.empty() && which.landings.empty());
+  };
+  std::erase_if(graveyard_, [&](const connection_ptr& each) {
+    if (!settled(*each)) return false;
+    destroy_worker(*each);
+    each->sends.clear();
+    each->landings.clear();
+    return true;
+  });
+  if (closing_.empty()) return;
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<connection_ptr> ended;
+  std::erase_if(closing_, [&](const connection_ptr& each) {
+    if (each->closing_since_round >= round_ || (!settled(*each) && now < each->deadline)) return false;
+    ended.push_back(each);
+    return true;
+  });
+  for (const auto& each : ended) {
+    abandon(*each);
+    live_.erase(each->id);
+    if (settled(*each))
+      destroy_worker(*each);
+    else
+      graveyard_.push_back(each);
+    if (each->announced) sink_.on_lost(each->id, each->reason);
+  }
+}
+
+/// Reports what UCX has not called for. The pieces stay until it does, if it still can.
+void ucx_engine::abandon(ucx_connection& which) {
+  for (auto& each : which.landings) {
+    if (!each->outcome)
+      each->outcome = error{errc::connection_lost, "the connection was lost before the rows had landed"};
+    if (!std::exchange(each->reported, true)) sink_.on_landed(which.id, each->where, *each->outcome);
+  }
+  for (auto& each : which.sends) report(*each, which.reason);
+  if (which.worker) return;
+  which.sends.clear();
+  which.landings.clear();
+}
+
+}  // namespace baton::transports::detail
