@@ -20,7 +20,7 @@ namespace baton::actors {
 struct llama_settings {
   std::string model;  ///< path
   std::uint32_t context_tokens = 4096;
-  std::uint32_t sessions = 8;   ///< places: half for own sessions, half for replicas
+  std::uint32_t sessions = 8;   ///< places: a third for own sessions, the rest for replicas
   std::string mode = "exact";   ///< exact | throughput
   std::string kv_type = "f16";  ///< f32 | f16 | q8_0 | q4_0
   std::uint32_t threads = 1;    ///< must be equal on all nodes
