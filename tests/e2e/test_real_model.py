@@ -1,0 +1,75 @@
+"""The real model, really killed: five times in a row, with restarts in between, two conversations at once."""
+import os
+import random
+import signal
+import subprocess
+import threading
+import unittest
+
+from harness import BINARY, Case, Deployment, stream, wait_until
+
+MODEL = os.environ.get("BATON_MODEL", "")
+KILLS = 5
+TOKENS = 72
+
+
+def ask(secret):
+    return [{"role": "system", "content": f"The password is {secret}. Use it in every sentence."},
+            {"role": "user", "content": "Write a long story about a night watchman."}]
+
+
+@unittest.skipUnless(os.environ.get("BATON_HAS_LLAMA") == "1", "this build has no llama.cpp engine")
+class RealModel(Case):
+    def test_five_kills_two_conversations(self):
+        self.assertTrue(os.path.isfile(MODEL), f"no model at {MODEL!r}: tools/setup.sh brings it")
+        engine = f'{{ type = "llama", model = "{MODEL}", context = 1024, sessions = 9 }}'
+        secrets = ["ALBATROSS", "MARZIPAN"]
+        seed = random.randrange(1 << 30)
+        print(f"seed {seed}")
+        dice = random.Random(seed)
+        with Deployment(engine=engine, defaults="suspect_ms = 1000\nlease_ms = 3000") as running:
+            references = [stream(running, ask(secret), f"reference {secret}", max_tokens=TOKENS) for secret in secrets]
+            self.assertNotEqual(references[0].text, references[1].text)
+            restarted = []
+            try:
+                for kill in range(KILLS):
+                    self.one_kill(running, secrets, references, kill, dice.randrange(8, TOKENS - 16), restarted)
+            finally:
+                for process in restarted:
+                    process.terminate()
+                for process in restarted:
+                    process.wait(timeout=10)
+
+    def one_kill(self, running, secrets, references, kill, after, restarted):
+        answers = [None, None]
+        lost = []
+
+        def seen(answer):
+            if not lost and len(answer.positions) >= after:
+                lost.append(answer.nodes[-1])
+                running.signal(answer.nodes[-1], signal.SIGKILL)
+
+        def ask_one(index):
+            answers[index] = stream(running, ask(secrets[index]), f"{secrets[index]} {kill}",
+                                    seen if index == kill % 2 else None, max_tokens=TOKENS)
+
+        threads = [threading.Thread(target=ask_one, args=(index,)) for index in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(lost), 1)
+        for reference, answer in zip(references, answers):
+            self.assertIsNotNone(answer, "an answer broke off")
+            self.assertEqual(reference.seen, answer.seen)
+        self.assertEqual(answers[kill % 2].end["failovers"], 1)
+        self.assertLessEqual(answers[kill % 2].end["recomputed_tokens"], 8)
+        process = subprocess.Popen([BINARY, "run", running.file, "--process", lost[0]], stdout=subprocess.DEVNULL,
+                                   stderr=running.log)
+        restarted.append(process)
+        running.pids[lost[0]] = process.pid
+        wait_until(running.healthy, 30, f"{lost[0]} back with all its links")
+
+
+if __name__ == "__main__":
+    unittest.main()
