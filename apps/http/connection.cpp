@@ -171,8 +171,9 @@ asio::awaitable<std::optional<connection::request>> connection::read_request() {
   co_return read;
 }
 
-/// Reads up to the end of the header, or of the message. Beast's own reading bounds one line of the header,
-/// not their sum, and no trailer: here all that is not body is counted.
+/// Reads up to the end of the header, or of the message. Beast's own limit looks at what it has not consumed
+/// yet: pieces that each end just past a field are never too long for it, and trailers have no limit. Here
+/// all that is not body is counted.
 asio::awaitable<error_code> connection::read_message(request_parser& parser, bool header_only) {
   parser.eager(!header_only);
   std::size_t parsed_bytes = 0;

@@ -77,12 +77,19 @@ class raw_client {
     return true;
   }
 
-  void post(const std::string& path, const std::string& body, const std::string& headers = {}) {
-    send("POST " + path + " HTTP/1.1\r\nHost: x\r\n" + headers +
-         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  static std::string post_bytes(const std::string& path, const std::string& body,
+                                const std::string& headers = {}) {
+    return "POST " + path + " HTTP/1.1\r\nHost: x\r\n" + headers +
+           "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
+  static std::string get_bytes(const std::string& path) {
+    return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n";
   }
 
-  void get(const std::string& path) { send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n"); }
+  void post(const std::string& path, const std::string& body, const std::string& headers = {}) {
+    send(post_bytes(path, body, headers));
+  }
+  void get(const std::string& path) { send(get_bytes(path)); }
 
   /// Reads up to and with `end`.
   std::string read_through(std::string_view end) {

@@ -283,15 +283,17 @@ TEST_CASE("requests may come in pieces, in chunks, and with an expectation") {
   CHECK(client.read_response().top.status == 200);
 }
 
-TEST_CASE("a request sent ahead waits for its turn") {
+TEST_CASE("requests sent ahead wait for their turn") {
   fake_service service;
   const auto edge = serve(service, without_signs_of_life());
   raw_client client(edge->port());
-  client.post(chat_path, chat_stream);
+  const auto saying = [](std::size_t bytes, const std::string& more) {
+    return R"({"messages":[{"role":"user","content":")" + std::string(bytes, 'x') + R"("}])" + more + "}";
+  };
+  // At once, and the first longer than a read: what is read with it belongs to the later ones.
+  client.send(raw_client::post_bytes(chat_path, saying(10'000, R"(,"stream":true)")) +
+              raw_client::get_bytes("/health") + raw_client::post_bytes(chat_path, saying(200'000, "")));
   const auto turn = service.turn(1);
-  client.get("/health");
-  client.post(chat_path,
-              R"({"messages":[{"role":"user","content":")" + std::string(200'000, 'x') + R"("}]})");
   service.emit(turn, started_event());
   service.emit(turn, finished_event());
   CHECK(client.read_response().body.find("[DONE]") != std::string::npos);
