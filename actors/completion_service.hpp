@@ -12,8 +12,8 @@
 #include "schemas/errors.hpp"
 #include "schemas/ids.hpp"
 
-/// What the gateway offers to whatever faces its clients: open a turn, receive its text as it is committed, cancel it. No
-/// CAF and no HTTP in here: `apps/http` stands on this, and so does an embedder's own server.
+/// What the gateway offers to whatever faces its clients: open a turn, receive its text as it is committed,
+/// cancel it. No CAF and no HTTP in here: `apps/http` stands on this, and so does an embedder's own server.
 namespace baton::actors {
 
 /// One request, already checked for syntax. Exactly one of the three prompts is set.
@@ -27,7 +27,8 @@ struct completion_request {
   std::uint32_t max_tokens = 0;  ///< 0: up to the context
   std::vector<std::string> stop;
   bool ignore_end = false;  ///< go on past end-of-generation tokens (for benchmarks)
-  std::string idempotency_key;  ///< client's name of this very request, so that a retry is recognised; empty: none
+  std::string
+      idempotency_key;  ///< client's name of this very request, so that a retry is recognised; empty: none
 };
 
 enum class finish_reason : std::uint8_t {
@@ -51,16 +52,18 @@ struct released_token {
   std::vector<std::string> alternative_bytes;  ///< raw bytes, in the same order
 };
 
-/// Committed text. Always whole UTF-8 characters, never part of a stop string. May be empty when tokens were released
-/// whose text is still held back.
+/// Committed text. Always whole UTF-8 characters, never part of a stop string. May be empty when tokens were
+/// released whose text is still held back.
 struct turn_text {
   std::string text;
   position last = 0;  ///< position of the last token released so far; the SSE id
-  std::vector<released_token> tokens;  ///< those whose text is in `text`; filled only if logprobs were asked for
+  std::vector<released_token>
+      tokens;  ///< those whose text is in `text`; filled only if logprobs were asked for
   // Where the text comes from, for traces and the demo.
   std::string node;
   baton::epoch epoch{};
-  std::uint32_t lag_tokens = 0;  ///< tokens that the slowest in-sync standby still lacked in KV when this was released
+  std::uint32_t lag_tokens =
+      0;  ///< tokens that the slowest in-sync standby still lacked in KV when this was released
 };
 
 struct turn_finished {
@@ -68,9 +71,10 @@ struct turn_finished {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;
   std::uint32_t completion_tokens = 0;
-  std::uint64_t evaluated_tokens = 0;   ///< by the node that finished, since it owned the turn
-  std::uint64_t recomputed_tokens = 0;  ///< of those, known before and evaluated again because their KV was missing
-  std::uint32_t failovers = 0;          ///< changes of owner within the turn
+  std::uint64_t evaluated_tokens = 0;  ///< by the node that finished, since it owned the turn
+  std::uint64_t recomputed_tokens =
+      0;                        ///< of those, known before and evaluated again because their KV was missing
+  std::uint32_t failovers = 0;  ///< changes of owner within the turn
 };
 
 /// The turn cannot go on. Text released before stays valid.
@@ -83,7 +87,8 @@ using turn_event = std::variant<turn_started, turn_text, turn_finished, turn_fai
 
 enum class turn_handle : std::uint64_t {};
 
-/// Thread-safe. Events of one turn are delivered in order, from threads of the service; the receiver must not block.
+/// Thread-safe. Events of one turn are delivered in order, from threads of the service; the receiver must not
+/// block.
 class completion_service {
  public:
   using receiver = std::function<void(const turn_event&)>;
@@ -93,8 +98,8 @@ class completion_service {
   /// Opens a turn. Never waits; a refusal comes as `turn_failed`.
   virtual turn_handle submit(completion_request request, receiver events) = 0;
 
-  /// The client is gone or wants no more: decoding stops, no further event is delivered after those under way. Unknown
-  /// handles are ignored.
+  /// The client is gone or wants no more: decoding stops, no further event is delivered after those under
+  /// way. Unknown handles are ignored.
   virtual void cancel(turn_handle which) = 0;
 
   [[nodiscard]] virtual const engines::tokenizer& text() const = 0;

@@ -26,7 +26,8 @@ data_plane::data_plane(options how, gpu::device& device, order_handler orders)
       replicas_(how_.replicas) {}
 
 void data_plane::send(transports::connection_id to, const link_frame& frame) {
-  if (const auto sent = transport_->send_message(to, encode(frame)); !sent && sent.code() != errc::connection_lost)
+  if (const auto sent = transport_->send_message(to, encode(frame));
+      !sent && sent.code() != errc::connection_lost)
     log().warn("frame not sent reason={}", sent.failure().what);
 }
 
@@ -34,8 +35,7 @@ void data_plane::acknowledge(protocol::replica_effects& effects) {
   std::map<protocol::peer_handle, acks_frame> acks;
   std::erase_if(effects, [&](const protocol::replica_effect& effect) {
     const auto* ack = std::get_if<protocol::send_ack>(&effect);
-    if (ack != nullptr)
-      acks[ack->to].acks.push_back(ack->ack);
+    if (ack != nullptr) acks[ack->to].acks.push_back(ack->ack);
     return ack != nullptr;
   });
   for (auto& [peer, frame] : acks)
@@ -43,16 +43,14 @@ void data_plane::acknowledge(protocol::replica_effects& effects) {
 }
 
 void data_plane::hand_on(protocol::replica_effects effects, gpu::staging_slot slot) {
-  if (!effects.empty())
-    orders_(std::move(effects), std::move(slot));
+  if (!effects.empty()) orders_(std::move(effects), std::move(slot));
 }
 
 result<transports::connection_id> data_plane::connect(const process_id& standby, const std::string& address,
                                                       frame_handler frames, loss_handler lost) {
   const std::lock_guard lock{guard_};  // so that no frame of it arrives before its handlers stand
   auto connection = transport_->connect(address);
-  if (!connection)
-    return connection;
+  if (!connection) return connection;
   outbound_.emplace(*connection, outbound{std::move(frames), std::move(lost)});
   send(*connection, link_hello{how_.self, standby, software_version, how_.fingerprint.fields});
   return connection;
@@ -88,7 +86,8 @@ void data_plane::greet(transports::connection_id from, const link_hello& hello) 
   if (hello.to != how_.self) {
     refusal = {errc::unavailable, "this is " + how_.self.name + " in another incarnation"};
   } else if (hello.software != software_version) {
-    refusal = {errc::fingerprint_mismatch, "software: mine " + std::string{software_version} + ", theirs " + hello.software};
+    refusal = {errc::fingerprint_mismatch,
+               "software: mine " + std::string{software_version} + ", theirs " + hello.software};
   } else if (const auto difference = how_.fingerprint.difference(theirs)) {
     refusal = {errc::fingerprint_mismatch, *difference};
   } else {
@@ -114,8 +113,7 @@ void data_plane::from_primary(transports::connection_id from, const link_frame& 
       greet(from, *hello);
       return;
     }
-    if (!inbound_.at(from).welcomed)
-      return;
+    if (!inbound_.at(from).welcomed) return;
     if (const auto* records = std::get_if<records_frame>(&frame)) {
       for (const session_records& session : records->sessions)
         take(replicas_.on_records(raw(from), session));
@@ -158,8 +156,7 @@ memory_region data_plane::on_rows(transports::connection_id from, std::span<cons
   {
     const std::lock_guard lock{guard_};
     const auto peer = inbound_.find(from);
-    if (peer == inbound_.end() || !peer->second.welcomed)
-      return {};
+    if (peer == inbound_.end() || !peer->second.welcomed) return {};
     protocol::replica_effects effects;
     if (rows->bytes != size_bytes) {
       effects = replicas_.on_landing_failed(raw(from), *rows, errc::malformed);
@@ -211,8 +208,7 @@ void data_plane::on_lost(transports::connection_id from, const error& reason) {
       outbound_.erase(found);
     }
   }
-  if (handler)
-    handler(from, reason);
+  if (handler) handler(from, reason);
 }
 
 }  // namespace baton::actors

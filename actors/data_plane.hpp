@@ -16,9 +16,10 @@
 
 namespace baton::actors {
 
-/// A node's end of the data plane: takes frames from the transport's thread. What comes from primaries goes to the replica
-/// set at once, and its acknowledgements leave on that same thread, without a hop through an actor; what needs the engine
-/// or the gpu actor is handed on. What comes back on our own links goes to their replicators. Free of CAF.
+/// A node's end of the data plane: takes frames from the transport's thread. What comes from primaries goes
+/// to the replica set at once, and its acknowledgements leave on that same thread, without a hop through an
+/// actor; what needs the engine or the gpu actor is handed on. What comes back on our own links goes to their
+/// replicators. Free of CAF.
 class data_plane final : public transports::frame_sink {
  public:
   struct options {
@@ -28,8 +29,8 @@ class data_plane final : public transports::frame_sink {
     bool rows = true;  ///< this engine imports rows; otherwise standbys hold tokens only
   };
 
-  /// Effects that need other actors, with the staging slot of the import among them. Called on the transport's thread, or
-  /// on the caller's of `with_replicas`; must not block.
+  /// Effects that need other actors, with the staging slot of the import among them. Called on the
+  /// transport's thread, or on the caller's of `with_replicas`; must not block.
   using order_handler = std::function<void(protocol::replica_effects, gpu::staging_slot)>;
   /// A frame of a link of ours, or the loss of its connection.
   using frame_handler = std::function<void(transports::connection_id, std::shared_ptr<const link_frame>)>;
@@ -40,9 +41,10 @@ class data_plane final : public transports::frame_sink {
   /// The transport that this sink serves; set once, before any frame arrives.
   void attach(transports::transport& transport) { transport_ = &transport; }
 
-  /// Connects to a standby and says hello. Its frames and its loss go to the handlers, on the transport's thread.
-  result<transports::connection_id> connect(const process_id& standby, const std::string& address, frame_handler frames,
-                                            loss_handler lost);
+  /// Connects to a standby and says hello. Its frames and its loss go to the handlers, on the transport's
+  /// thread.
+  result<transports::connection_id> connect(const process_id& standby, const std::string& address,
+                                            frame_handler frames, loss_handler lost);
 
   /// Runs `change` on the replica set, sends the acknowledgements among its effects and returns the others.
   protocol::replica_effects with_replicas(

@@ -37,8 +37,9 @@ inline result<endpoint> parse_endpoint(std::string_view text) {
   return {errc::invalid_argument, "address \"" + std::string{text} + "\": expected HOST:PORT"};
 }
 
-/// The control network between actor systems. Production: CAF's middleman over TCP. A test that runs many nodes in one
-/// actor system gives all of them one `local_directory`, and names are looked up there instead ("local:NAME").
+/// The control network between actor systems. Production: CAF's middleman over TCP. A test that runs many
+/// nodes in one actor system gives all of them one `local_directory`, and names are looked up there instead
+/// ("local:NAME").
 class local_directory {
  public:
   void publish(const std::string& name, caf::strong_actor_ptr who) {
@@ -72,18 +73,16 @@ result<std::string> publish(caf::actor_system& system, const directory_ptr& loca
     return address;
   }
   auto where = parse_endpoint(address);
-  if (!where)
-    return where.failure();
+  if (!where) return where.failure();
   auto port = system.middleman().publish(actor, where->port, where->host.c_str(), true);
-  if (!port)
-    return {errc::io_failed, "cannot listen on " + address + ": " + system.render(port.error())};
+  if (!port) return {errc::io_failed, "cannot listen on " + address + ": " + system.render(port.error())};
   return where->host + ":" + std::to_string(*port);
 }
 
 /// Connects without blocking: exactly one of the two callbacks runs later, in the actor's own context.
 template <class Handle, class Self>
-void dial(Self* self, const directory_ptr& local, const std::string& address, std::function<void(Handle)> found,
-          std::function<void(error)> failed) {
+void dial(Self* self, const directory_ptr& local, const std::string& address,
+          std::function<void(Handle)> found, std::function<void(error)> failed) {
   if (address.starts_with(local_prefix)) {
     auto known = local == nullptr ? nullptr : local->find(address);
     if (known != nullptr)
@@ -102,7 +101,8 @@ void dial(Self* self, const directory_ptr& local, const std::string& address, st
       .then(
           [self, address, found, failed](const caf::node_id&, caf::strong_actor_ptr& who,
                                          const std::set<std::string>& offered) {
-            if (who == nullptr || !self->system().assignable(offered, self->system().template message_types<Handle>()))
+            if (who == nullptr ||
+                !self->system().assignable(offered, self->system().template message_types<Handle>()))
               failed({errc::invalid_argument, "another kind of process listens at " + address});
             else
               found(caf::actor_cast<Handle>(std::move(who)));

@@ -30,8 +30,7 @@ struct engine_state {
     node->progress.fetch_add(1, std::memory_order_relaxed);
     const bool work = loop->has_work();
     node->busy.store(work, std::memory_order_relaxed);
-    if (!work || scheduled)
-      return;
+    if (!work || scheduled) return;
     scheduled = true;
     self->send(self, step_atom::value);
   }
@@ -41,23 +40,24 @@ engine_actor::behavior_type engine_behavior(engine_actor::stateful_pointer<engin
                                             std::shared_ptr<node_parts> node) {
   self->state.init(self, std::move(node));
   auto& state = self->state;
-  return {[self, &state](const protocol::run_engine& order) { state.loop->run(order), state.settled(self); },
-          [self, &state](const protocol::allow_engine& order) { state.loop->allow(order), state.settled(self); },
-          [self, &state](const protocol::stop_engine& order) {
-            state.loop->stop(order.session, order.run), state.settled(self);
-          },
-          [self, &state](const protocol::cut_engine& order) {
-            state.loop->cut(order), state.settled(self);
-          },
-          [self, &state](const protocol::drop_engine& order) { state.loop->drop(order.session), state.settled(self); },
-          [self, &state](const import_order& order) { state.loop->import(order), state.settled(self); },
-          [self, &state](const export_order& order) { state.loop->export_range(order), state.settled(self); },
-          [&state](const export_policy& policy) { state.loop->set_policy(policy); },
-          [self, &state](step_atom) {
-            state.scheduled = false;
-            state.loop->step();
-            state.settled(self);
-          }};
+  return {
+      [self, &state](const protocol::run_engine& order) { state.loop->run(order), state.settled(self); },
+      [self, &state](const protocol::allow_engine& order) { state.loop->allow(order), state.settled(self); },
+      [self, &state](const protocol::stop_engine& order) {
+        state.loop->stop(order.session, order.run), state.settled(self);
+      },
+      [self, &state](const protocol::cut_engine& order) { state.loop->cut(order), state.settled(self); },
+      [self, &state](const protocol::drop_engine& order) {
+        state.loop->drop(order.session), state.settled(self);
+      },
+      [self, &state](const import_order& order) { state.loop->import(order), state.settled(self); },
+      [self, &state](const export_order& order) { state.loop->export_range(order), state.settled(self); },
+      [&state](const export_policy& policy) { state.loop->set_policy(policy); },
+      [self, &state](step_atom) {
+        state.scheduled = false;
+        state.loop->step();
+        state.settled(self);
+      }};
 }
 
 }  // namespace

@@ -22,8 +22,7 @@ void engine_loop::run(const protocol::run_engine& order) {
   it.turns = order.turns;
   it.allowed = order.allowed;
   runs_.insert_or_assign(order.session, std::move(it));
-  if (std::find(order_.begin(), order_.end(), order.session) == order_.end())
-    order_.push_back(order.session);
+  if (std::find(order_.begin(), order_.end(), order.session) == order_.end()) order_.push_back(order.session);
   exported_[order.session] = engine_.length(order.session);
 }
 
@@ -35,15 +34,13 @@ void engine_loop::allow(const protocol::allow_engine& order) {
 
 void engine_loop::stop(session_id session, protocol::run_number run) {
   const auto found = runs_.find(session);
-  if (found == runs_.end() || found->second.run != run)
-    return;
+  if (found == runs_.end() || found->second.run != run) return;
   runs_.erase(found);
   std::erase(order_, session);
 }
 
 void engine_loop::cut(session_id session, position rows) {
-  if (engine_.length(session) <= rows)
-    return;
+  if (engine_.length(session) <= rows) return;
   if (!engine_.truncate(session, rows)) {
     // A model that cannot forget a tail begins again from nothing.
     engine_.close(session);
@@ -69,25 +66,21 @@ void engine_loop::drop(session_id session) {
 
 void engine_loop::import(const import_order& order) {
   import_done done{order.session, order.generation, order.first + order.image->count, {}};
-  if (!engine_.holds(order.session))
-    done.outcome = engine_.open(order.session);
-  if (done.outcome)
-    done.outcome = engine_.import_rows(order.session, order.first, *order.image);
+  if (!engine_.holds(order.session)) done.outcome = engine_.open(order.session);
+  if (done.outcome) done.outcome = engine_.import_rows(order.session, order.first, *order.image);
   out_.imported(std::move(done));
 }
 
 bool engine_loop::export_rows(session_id session, position first, std::uint32_t count) {
   exported_rows rows{session, generations_[session], first, std::make_shared<gpu::kv_image>()};
-  if (!engine_.export_rows(session, first, count, *rows.image))
-    return false;
+  if (!engine_.export_rows(session, first, count, *rows.image)) return false;
   out_.exported(std::move(rows));
   return true;
 }
 
 void engine_loop::export_range(const export_order& order) {
   const position held = engine_.length(order.session);
-  if (order.first < held)
-    export_rows(order.session, order.first, std::min(order.count, held - order.first));
+  if (order.first < held) export_rows(order.session, order.first, std::min(order.count, held - order.first));
 }
 
 void engine_loop::export_fresh(session_id session, bool all) {
@@ -99,8 +92,7 @@ void engine_loop::export_fresh(session_id session, bool all) {
   }
   while (held > exported && (all || held - exported >= policy_.every_tokens)) {
     const auto count = std::min<std::uint32_t>(held - exported, limits::delta_tokens);
-    if (!export_rows(session, exported, count))
-      return;
+    if (!export_rows(session, exported, count)) return;
     exported += count;
   }
 }
@@ -110,7 +102,8 @@ bool engine_loop::runnable(session_id, const running& it) const {
 }
 
 bool engine_loop::has_work() const {
-  return std::any_of(runs_.begin(), runs_.end(), [&](const auto& it) { return runnable(it.first, it.second); });
+  return std::any_of(runs_.begin(), runs_.end(),
+                     [&](const auto& it) { return runnable(it.first, it.second); });
 }
 
 std::vector<session_id> engine_loop::choose() const {
@@ -124,17 +117,18 @@ std::vector<session_id> engine_loop::choose() const {
 engines::evaluation engine_loop::plan(session_id session, const running& it) const {
   const position rows = engine_.length(session);
   const auto length = static_cast<position>(it.tokens.size());
-  // Where sessions share batches, shapes cannot be repeated anyway: missing tokens go in chunks as large as possible.
-  const std::uint32_t count = engine_.max_batch() == 1
-                                  ? protocol::evaluation_plan{it.turns, engine_.prefill_chunk()}.batch_at(rows, length)
-                                  : std::min(engine_.prefill_chunk(), length - rows);
+  // Where sessions share batches, shapes cannot be repeated anyway: missing tokens go in chunks as large as
+  // possible.
+  const std::uint32_t count =
+      engine_.max_batch() == 1
+          ? protocol::evaluation_plan{it.turns, engine_.prefill_chunk()}.batch_at(rows, length)
+          : std::min(engine_.prefill_chunk(), length - rows);
   return {session, rows, std::span{it.tokens}.subspan(rows, count), rows + count == length};
 }
 
 bool engine_loop::step() {
   const std::vector<session_id> chosen = choose();
-  if (chosen.empty())
-    return false;
+  if (chosen.empty()) return false;
   std::vector<engines::evaluation> batch;
   batch.reserve(chosen.size());
   for (const session_id session : chosen) {

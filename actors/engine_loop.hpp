@@ -11,8 +11,8 @@
 
 namespace baton::actors {
 
-/// The batch loop of an engine, without its actor: which session is evaluated next, with which tokens, what is sampled,
-/// which rows go out. Single-threaded, like the engine it drives.
+/// The batch loop of an engine, without its actor: which session is evaluated next, with which tokens, what
+/// is sampled, which rows go out. Single-threaded, like the engine it drives.
 class engine_loop {
  public:
   /// Where its reports go.

@@ -8,24 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/gateway_service.hpp"
 #include "actors/gateway_turn.hpp"
 #include "schemas/log.hpp"
-
-namespace baton::actors {
-
-struct submit_turn {
-  turn_handle handle{};
-  std::shared_ptr<completion_request> request;
-  completion_service::receiver events;
-};
-struct cancel_turn {
-  turn_handle handle{};
-};
-
-}  // namespace baton::actors
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::actors::submit_turn)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::actors::cancel_turn)
 
 namespace baton::actors {
 
@@ -33,9 +18,6 @@ namespace {
 
 using steady = std::chrono::steady_clock;
 using namespace std::chrono_literals;
-
-using gateway_core_actor =
-    gateway_actor::extend<caf::reacts_to<submit_turn>, caf::reacts_to<cancel_turn>, caf::reacts_to<tick_atom>>;
 
 constexpr auto tick_period = 20ms;
 constexpr std::size_t sessions_remembered = limits::node_sessions;
@@ -45,17 +27,9 @@ spdlog::logger& log() {
   return *logger;
 }
 
-/// What other threads may read of a gateway.
-struct gateway_snapshot {
-  std::mutex guard;
-  std::string status = "{}";
-  std::string metrics;
-  std::atomic<bool> ready{false};
-};
-
 struct gateway_counters {
-  std::uint64_t turns = 0, finished = 0, failed = 0, cancelled = 0, tokens = 0, duplicates = 0, stale = 0, diverged = 0,
-                seals = 0, reopened = 0;
+  std::uint64_t turns = 0, finished = 0, failed = 0, cancelled = 0, tokens = 0, duplicates = 0, stale = 0,
+                diverged = 0, seals = 0, reopened = 0;
 };
 
 struct gateway_state {
@@ -90,21 +64,21 @@ struct gateway_state {
   using pointer = gateway_core_actor::stateful_pointer<gateway_state>;
 
   void init(pointer self) {
-    sessions = std::make_unique<gateway_sessions>(*text, std::random_device{}() * 0x9e3779b97f4a7c15ULL ^
-                                                             static_cast<std::uint64_t>(raw(self_id.incarnation)));
+    sessions =
+        std::make_unique<gateway_sessions>(*text, std::random_device{}() * 0x9e3779b97f4a7c15ULL ^
+                                                      static_cast<std::uint64_t>(raw(self_id.incarnation)));
     for (token_id token = 0; token < static_cast<token_id>(text->vocabulary_size()); ++token)
-      if (text->ends_generation(token))
-        end_tokens.push_back(token);
+      if (text->ends_generation(token)) end_tokens.push_back(token);
     self->set_down_handler([this, self](const caf::down_msg& down) { on_down(self, down); });
     self->delayed_send(self, tick_period, tick_atom::value);
     reach_orchestrator(self);
   }
 
-  // --- connections ------------------------------------------------------------------------------------------------------
+  // --- connections
+  // ------------------------------------------------------------------------------------------------------
 
   void reach_orchestrator(pointer self) {
-    if (dialing || orchestrator || steady::now() < redial_at)
-      return;
+    if (dialing || orchestrator || steady::now() < redial_at) return;
     dialing = true;
     dial<orchestrator_actor>(
         self, local, how.orchestrator,
@@ -113,7 +87,8 @@ struct gateway_state {
           orchestrator = std::move(found);
           self->monitor(orchestrator);
           self->request(orchestrator, limits::request_timeout,
-                        wire<gateway_registration>{{self_id, control_address}}, caf::actor_cast<gateway_actor>(self))
+                        wire<gateway_registration>{{self_id, control_address}},
+                        caf::actor_cast<gateway_actor>(self))
               .then([](const wire<heartbeat_ack>&) {}, [this](const caf::error&) { lose_orchestrator(); });
         },
         [this](const error&) {
@@ -130,8 +105,7 @@ struct gateway_state {
   void reach_nodes(pointer self) {
     for (const node_view& it : view.nodes) {
       connection& node = nodes[it.node];
-      if (!it.alive || node.primary || node.dialing || steady::now() < node.redial_at)
-        continue;
+      if (!it.alive || node.primary || node.dialing || steady::now() < node.redial_at) continue;
       node.dialing = true;
       const process_id who = it.node;
       const auto lost = [this, who] {
@@ -166,20 +140,19 @@ struct gateway_state {
       return;
     }
     for (auto& [who, node] : nodes) {
-      if (!node.primary || node.primary.address() != down.source)
-        continue;
+      if (!node.primary || node.primary.address() != down.source) continue;
       log().info("node connection lost name={}", who.name);
       node.primary = nullptr;
       node.known = false;
       node.redial_at = steady::now() + 100ms;
       for (auto& [id, turn] : turns)
-        if (owner_of(turn->session().group) == &who || served_by(*turn, who))
-          unserve(*turn);
+        if (owner_of(turn->session().group) == &who || served_by(*turn, who)) unserve(*turn);
     }
     (void)self;
   }
 
-  // --- routes -----------------------------------------------------------------------------------------------------------
+  // --- routes
+  // -----------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] const group_record* record_of(group_id group) const {
     const auto found = std::find_if(view.groups.begin(), view.groups.end(),
@@ -206,8 +179,7 @@ struct gateway_state {
     std::size_t best_load = 0;
     for (const group_record& record : view.groups) {
       const node_view* node = view_of(record.owner);
-      if (node == nullptr || !node->alive)
-        continue;
+      if (node == nullptr || !node->alive) continue;
       const std::size_t load = sessions->in_group(record.group);
       if (best == nullptr || load < best_load) {
         best = &record;
@@ -218,13 +190,13 @@ struct gateway_state {
   }
 
   void unserve(gateway_turn& turn) {
-    if (turn.served != epoch{})
-      turn.waiting_since = steady::now();
+    if (turn.served != epoch{}) turn.waiting_since = steady::now();
     turn.served = epoch{};
     turn.asking = false;
   }
 
-  // --- turns ------------------------------------------------------------------------------------------------------------
+  // --- turns
+  // ------------------------------------------------------------------------------------------------------------
 
   void refuse(const submit_turn& order, errc code, std::string what) {
     ++counted.failed;
@@ -233,15 +205,13 @@ struct gateway_state {
 
   void on_submit(pointer self, const submit_turn& order) {
     auto placed = sessions->place(*order.request);
-    if (!placed)
-      return refuse(order, placed.code(), placed.failure().what);
+    if (!placed) return refuse(order, placed.code(), placed.failure().what);
     gateway_session* session = placed->session;
     if (session == nullptr) {
       const group_record* record = choose_group();
-      if (record == nullptr)
-        return refuse(order, errc::unavailable, "no node can take a session now");
-      session = &sessions->create(order.request->session, record->group, view_of(record->owner)->fingerprint_hash,
-                                  steady::now());
+      if (record == nullptr) return refuse(order, errc::unavailable, "no node can take a session now");
+      session = &sessions->create(order.request->session, record->group,
+                                  view_of(record->owner)->fingerprint_hash, steady::now());
     }
     open(self, order, *session, *placed);
     sessions->trim(sessions_remembered);
@@ -250,8 +220,7 @@ struct gateway_state {
   [[nodiscard]] std::uint32_t context_of(group_id group) const {
     const process_id* owner = owner_of(group);
     const node_view* node = owner == nullptr ? nullptr : view_of(*owner);
-    if (node != nullptr)
-      return node->context_tokens;
+    if (node != nullptr) return node->context_tokens;
     return view.nodes.empty() ? limits::session_tokens : view.nodes.front().context_tokens;
   }
 
@@ -264,16 +233,17 @@ struct gateway_state {
     header.prompt_end = placed.base + static_cast<position>(placed.tokens.size());
     const std::uint32_t context = context_of(session.group);
     if (header.prompt_end >= context)
-      return refuse(order, errc::context_full, "the prompt has " + std::to_string(header.prompt_end) +
-                                                   " tokens, the context holds " + std::to_string(context));
+      return refuse(order, errc::context_full,
+                    "the prompt has " + std::to_string(header.prompt_end) + " tokens, the context holds " +
+                        std::to_string(context));
     const std::uint32_t room = context - header.prompt_end;
     header.parameters.sampling = request.sampling;
     header.parameters.max_tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
-    if (!request.ignore_end)
-      header.parameters.end_tokens = end_tokens;
+    if (!request.ignore_end) header.parameters.end_tokens = end_tokens;
     for (const token_id token : placed.tokens)
       if (token < 0 || token >= static_cast<token_id>(text->vocabulary_size()))
-        return refuse(order, errc::invalid_argument, "token " + std::to_string(token) + " is not in the vocabulary");
+        return refuse(order, errc::invalid_argument,
+                      "token " + std::to_string(token) + " is not in the vocabulary");
     if (const auto opened = session.stream.open(header, placed.tokens); !opened)
       return refuse(order, opened.code(), opened.failure().what);
     std::erase_if(session.checkpoints, [&](const auto& it) { return it.length > header.base; });
@@ -291,15 +261,14 @@ struct gateway_state {
     return {at, session.stream.log().chain_at(at)};
   }
 
-  /// Asks the owner of the turn's group to run it, given the part of its history that the owner is thought to lack.
+  /// Asks the owner of the turn's group to run it, given the part of its history that the owner is thought to
+  /// lack.
   void ask_owner(pointer self, gateway_turn& turn, session_piece piece) {
     const group_record* record = record_of(turn.session().group);
     turn.retry_at = steady::now() + 50ms;
-    if (record == nullptr || record->owner.name.empty() || turn.asking)
-      return;
+    if (record == nullptr || record->owner.name.empty() || turn.asking) return;
     const auto node = nodes.find(record->owner);
-    if (node == nodes.end() || !node->second.known)
-      return;
+    if (node == nodes.end() || !node->second.known) return;
     turn.asking = true;
     open_turn request{record->group, record->epoch, std::move(piece), turn.number(), self_id};
     const session_id id = turn.session().id;
@@ -313,8 +282,7 @@ struct gateway_state {
                 on_reply(self, *it, *reply, asked);
             },
             [this, id, handle](const caf::error&) {
-              if (gateway_turn* it = find(id, handle))
-                it->asking = false;
+              if (gateway_turn* it = find(id, handle)) it->asking = false;
             });
   }
 
@@ -325,11 +293,9 @@ struct gateway_state {
 
   void on_reply(pointer self, gateway_turn& turn, const open_turn_reply& reply, epoch asked) {
     turn.asking = false;
-    if (turn.served >= asked)
-      return;  // a seal was quicker
+    if (turn.served >= asked) return;  // a seal was quicker
     if (reply.accepted) {
-      if (asked < sealed[turn.session().group])
-        return;  // by an owner that has been replaced meanwhile
+      if (asked < sealed[turn.session().group]) return;  // by an owner that has been replaced meanwhile
       turn.served = asked;
       turn.started(reply.cached_tokens);
       return;
@@ -343,15 +309,16 @@ struct gateway_state {
       }
       case errc::not_owner:
       case errc::unavailable:
-      case errc::stale_epoch: return;  // asked again on a tick
-      default: fail(self, turn, {reply.refusal, reply.reason});
+      case errc::stale_epoch:
+        return;  // asked again on a tick
+      default:
+        fail(self, turn, {reply.refusal, reply.reason});
     }
   }
 
   void tell_owner_of_end(pointer self, const gateway_turn& turn, position keep) {
     const group_record* record = record_of(turn.session().group);
-    if (record == nullptr)
-      return;
+    if (record == nullptr) return;
     const auto node = nodes.find(record->owner);
     if (node != nodes.end() && node->second.primary)
       self->send(node->second.primary,
@@ -377,8 +344,7 @@ struct gateway_state {
 
   void on_cancel(pointer self, const cancel_turn& order) {
     const auto handle = handles.find(order.handle);
-    if (handle == handles.end())
-      return;
+    if (handle == handles.end()) return;
     gateway_turn& turn = *turns.at(handle->second);
     ++counted.cancelled;
     const position keep = turn.session().stream.log().length();
@@ -386,27 +352,30 @@ struct gateway_state {
     end(turn, keep);
   }
 
-  // --- from owners ------------------------------------------------------------------------------------------------------
+  // --- from owners
+  // ------------------------------------------------------------------------------------------------------
 
   void on_tokens(pointer self, const wire<turn_tokens>& message) {
     const auto tokens = message.read();
-    if (!tokens)
-      return;
+    if (!tokens) return;
     const auto found = turns.find(tokens->session);
-    if (found == turns.end())
-      return;
+    if (found == turns.end()) return;
     gateway_turn& turn = *found->second;
     std::size_t fresh = 0;
     using verdict = protocol::client_stream::verdict;
     switch (turn.session().stream.accept(*tokens, sealed[tokens->group], fresh)) {
-      case verdict::accepted: break;
+      case verdict::accepted:
+        break;
       case verdict::duplicate:
-        if (tokens->turn == turn.number() && tokens->last)
-          break;  // all known, but the end is news
+        if (tokens->turn == turn.number() && tokens->last) break;  // all known, but the end is news
         ++counted.duplicates;
         return;
-      case verdict::stale: ++counted.stale; return;
-      case verdict::gap: unserve(turn); return;
+      case verdict::stale:
+        ++counted.stale;
+        return;
+      case verdict::gap:
+        unserve(turn);
+        return;
       case verdict::diverged:
         ++counted.diverged;
         log().error("diverged session={} epoch={}", raw(tokens->session), raw(tokens->epoch));
@@ -416,12 +385,10 @@ struct gateway_state {
     turn.served = tokens->epoch;
     counted.tokens += fresh;
     const process_id* owner = owner_of(tokens->group);
-    if (!turn.released(*tokens, fresh, owner == nullptr ? std::string{} : owner->name, *text))
-      return;
+    if (!turn.released(*tokens, fresh, owner == nullptr ? std::string{} : owner->name, *text)) return;
     ++counted.finished;
     const position keep = turn.keep();
-    if (!tokens->last || keep < turn.session().stream.log().length())
-      tell_owner_of_end(self, turn, keep);
+    if (!tokens->last || keep < turn.session().stream.log().length()) tell_owner_of_end(self, turn, keep);
     gateway_session& session = turn.session();
     const completion_request request = turn.request();
     const std::string answer = turn.answer();
@@ -431,10 +398,10 @@ struct gateway_state {
 
   void on_failure(pointer self, const wire<turn_failure>& message) {
     const auto failure = message.read();
-    if (!failure)
-      return;
+    if (!failure) return;
     const auto found = turns.find(failure->session);
-    if (found == turns.end() || found->second->number() != failure->turn || failure->epoch < sealed[failure->group])
+    if (found == turns.end() || found->second->number() != failure->turn ||
+        failure->epoch < sealed[failure->group])
       return;
     gateway_turn& turn = *found->second;
     unserve(turn);
@@ -442,15 +409,13 @@ struct gateway_state {
       ask_owner(self, turn, turn.session().stream.log().piece_from(0));
       return;
     }
-    if (failure->code != errc::not_owner)
-      fail(self, turn, {failure->code, failure->reason});
+    if (failure->code != errc::not_owner) fail(self, turn, {failure->code, failure->reason});
   }
 
   wire<seal_reply> on_seal(const wire<seal>& message) {
     seal_reply reply;
     const auto order = message.read();
-    if (!order)
-      return reply;
+    if (!order) return reply;
     epoch& highest = sealed[order->group];
     if (order->epoch < highest) {
       reply.highest = highest;
@@ -469,34 +434,32 @@ struct gateway_state {
     std::map<session_id, history_point> held;
     for (const held_session& it : order->held)
       held[it.session] = it.logged;
-    constexpr std::size_t most_tokens = limits::message_bytes / 8;  // the others open their turns by themselves
+    constexpr std::size_t most_tokens =
+        limits::message_bytes / 8;  // the others open their turns by themselves
     std::size_t tokens = 0;
     for (auto& [id, turn] : turns) {
-      if (turn->session().group != order->group)
-        continue;
+      if (turn->session().group != order->group) continue;
       unserve(*turn);
       const auto& stream = turn->session().stream;
       const auto have = held.find(id);
       session_piece piece = have == held.end() ? stream.log().piece_from(0) : stream.piece_for(have->second);
-      if (tokens += piece.tokens.size(); tokens > most_tokens)
-        continue;
+      if (tokens += piece.tokens.size(); tokens > most_tokens) continue;
       turn->served = order->epoch;
       reply.turns.push_back({order->group, order->epoch, std::move(piece), turn->number(), self_id});
     }
     return reply;
   }
 
-  // --- the cluster ------------------------------------------------------------------------------------------------------
+  // --- the cluster
+  // ------------------------------------------------------------------------------------------------------
 
   void on_view(pointer self, const wire<cluster_view>& message) {
     auto next = message.read();
-    if (!next || next->term < view.term || (next->term == view.term && next->version < view.version))
-      return;
+    if (!next || next->term < view.term || (next->term == view.term && next->version < view.version)) return;
     view = std::move(*next);
     for (const group_record& record : view.groups) {
       epoch& highest = sealed[record.group];
-      if (record.epoch <= highest)
-        continue;
+      if (record.epoch <= highest) continue;
       // The old owner is mute from here on; the new one seals us, or is asked on a tick.
       highest = record.epoch;
       for (auto& [id, turn] : turns)
@@ -516,8 +479,7 @@ struct gateway_state {
     const auto now = steady::now();
     std::vector<session_id> waiting;
     for (const auto& [id, turn] : turns)
-      if (turn->served == epoch{})
-        waiting.push_back(id);
+      if (turn->served == epoch{}) waiting.push_back(id);
     for (const session_id id : waiting) {
       gateway_turn& turn = *turns.at(id);
       if (now - turn.waiting_since > 3 * how.liveness.lease) {
@@ -536,17 +498,17 @@ struct gateway_state {
     if (orchestrator && now - status_at > 250ms) {
       status_at = now;
       self->request(orchestrator, limits::request_timeout, status_atom::value)
-          .then([this](std::string& status) { cluster_status = std::move(status); }, [](const caf::error&) {});
+          .then([this](std::string& status) { cluster_status = std::move(status); },
+                [](const caf::error&) {});
     }
     using nlohmann::json;
     json out;
-    out["gateway"] = {{"name", self_id.name},          {"sessions", sessions->size()},
-                      {"open_turns", turns.size()},    {"turns", counted.turns},
-                      {"finished", counted.finished},  {"failed", counted.failed},
-                      {"cancelled", counted.cancelled}, {"tokens", counted.tokens},
-                      {"duplicates", counted.duplicates}, {"stale", counted.stale},
-                      {"diverged", counted.diverged},  {"seals", counted.seals},
-                      {"reopened", counted.reopened}};
+    out["gateway"] = {
+        {"name", self_id.name},           {"sessions", sessions->size()}, {"open_turns", turns.size()},
+        {"turns", counted.turns},         {"finished", counted.finished}, {"failed", counted.failed},
+        {"cancelled", counted.cancelled}, {"tokens", counted.tokens},     {"duplicates", counted.duplicates},
+        {"stale", counted.stale},         {"diverged", counted.diverged}, {"seals", counted.seals},
+        {"reopened", counted.reopened}};
     out["cluster"] = json::parse(cluster_status, nullptr, false);
     const std::string status = out.dump();
     const std::string metrics = metrics_text();
@@ -558,19 +520,21 @@ struct gateway_state {
   [[nodiscard]] std::string metrics_text() const {
     std::string out;
     const auto add = [&](const char* name, const char* kind, const char* help, std::uint64_t value) {
-      out += std::string{"# HELP "} + name + " " + help + "\n# TYPE " + name + " " + kind + "\n" + name + " " +
-             std::to_string(value) + "\n";
+      out += std::string{"# HELP "} + name + " " + help + "\n# TYPE " + name + " " + kind + "\n" + name +
+             " " + std::to_string(value) + "\n";
     };
     add("baton_gateway_turns_total", "counter", "Turns opened by clients.", counted.turns);
-    add("baton_gateway_turns_finished_total", "counter", "Turns that ended as they should.", counted.finished);
+    add("baton_gateway_turns_finished_total", "counter", "Turns that ended as they should.",
+        counted.finished);
     add("baton_gateway_turns_failed_total", "counter", "Turns that ended with an error.", counted.failed);
     add("baton_gateway_turns_cancelled_total", "counter", "Turns whose client left.", counted.cancelled);
     add("baton_gateway_tokens_total", "counter", "Tokens released to clients.", counted.tokens);
     add("baton_gateway_tokens_duplicate_total", "counter", "Messages dropped: all of it was released before.",
         counted.duplicates);
-    add("baton_gateway_tokens_stale_total", "counter", "Messages refused: of a replaced owner.", counted.stale);
-    add("baton_gateway_tokens_diverged_total", "counter", "Messages refused: they contradict what was released.",
-        counted.diverged);
+    add("baton_gateway_tokens_stale_total", "counter", "Messages refused: of a replaced owner.",
+        counted.stale);
+    add("baton_gateway_tokens_diverged_total", "counter",
+        "Messages refused: they contradict what was released.", counted.diverged);
     add("baton_gateway_seals_total", "counter", "Seals by new owners.", counted.seals);
     add("baton_gateway_open_turns", "gauge", "Turns open now.", turns.size());
     add("baton_gateway_sessions", "gauge", "Sessions known.", sessions->size());
@@ -579,8 +543,10 @@ struct gateway_state {
 };
 
 gateway_core_actor::behavior_type gateway_behavior(gateway_core_actor::stateful_pointer<gateway_state> self,
-                                                   gateway_options how, process_id self_id, std::string control_address,
-                                                   std::shared_ptr<const engines::tokenizer> text, directory_ptr local,
+                                                   gateway_options how, process_id self_id,
+                                                   std::string control_address,
+                                                   std::shared_ptr<const engines::tokenizer> text,
+                                                   directory_ptr local,
                                                    std::shared_ptr<gateway_snapshot> snapshot) {
   auto& state = self->state;
   state.how = std::move(how);
@@ -601,45 +567,14 @@ gateway_core_actor::behavior_type gateway_behavior(gateway_core_actor::stateful_
   };
 }
 
-/// The gateway as the threads of its clients see it.
-class gateway_service final : public completion_service {
- public:
-  gateway_service(gateway_core_actor actor, std::shared_ptr<const engines::tokenizer> text,
-                  std::shared_ptr<gateway_snapshot> snapshot)
-      : actor_(std::move(actor)), text_(std::move(text)), snapshot_(std::move(snapshot)) {}
-
-  turn_handle submit(completion_request request, receiver events) override {
-    const turn_handle handle{next_.fetch_add(1)};
-    caf::anon_send(actor_, submit_turn{handle, std::make_shared<completion_request>(std::move(request)), std::move(events)});
-    return handle;
-  }
-  void cancel(turn_handle which) override { caf::anon_send(actor_, cancel_turn{which}); }
-  [[nodiscard]] const engines::tokenizer& text() const override { return *text_; }
-  [[nodiscard]] bool ready() const override { return snapshot_->ready; }
-  [[nodiscard]] std::string status_json() const override {
-    const std::lock_guard lock{snapshot_->guard};
-    return snapshot_->status;
-  }
-  [[nodiscard]] std::string metrics_text() const override {
-    const std::lock_guard lock{snapshot_->guard};
-    return snapshot_->metrics;
-  }
-
- private:
-  gateway_core_actor actor_;
-  std::shared_ptr<const engines::tokenizer> text_;
-  std::shared_ptr<gateway_snapshot> snapshot_;
-  std::atomic<std::uint64_t> next_{1};
-};
-
 }  // namespace
 
 gateway_handles spawn_gateway_actor(caf::actor_system& system, gateway_options how, process_id self,
-                                    std::string control_address, std::shared_ptr<const engines::tokenizer> text,
-                                    directory_ptr local) {
+                                    std::string control_address,
+                                    std::shared_ptr<const engines::tokenizer> text, directory_ptr local) {
   auto snapshot = std::make_shared<gateway_snapshot>();
-  auto actor = system.spawn(gateway_behavior, std::move(how), std::move(self), std::move(control_address), text,
-                            std::move(local), snapshot);
+  auto actor = system.spawn(gateway_behavior, std::move(how), std::move(self), std::move(control_address),
+                            text, std::move(local), snapshot);
   return {caf::actor_cast<gateway_actor>(actor), std::make_shared<gateway_service>(actor, text, snapshot)};
 }
 

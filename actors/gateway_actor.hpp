@@ -9,9 +9,9 @@
 
 namespace baton::actors {
 
-/// Faces clients, through `completion_service`: finds or makes the session of a request, opens the turn at its owner, judges
-/// what owners send (docs/protocol.md section O), turns tokens into text, and is sealed by each new owner. What it has
-/// released is the last word on a session; it can bring any node to that point.
+/// Faces clients, through `completion_service`: finds or makes the session of a request, opens the turn at
+/// its owner, judges what owners send (docs/protocol.md section O), turns tokens into text, and is sealed by
+/// each new owner. What it has released is the last word on a session; it can bring any node to that point.
 ///
 /// | message | reply | effect |
 /// |---|---|---|
@@ -24,7 +24,7 @@ struct gateway_handles {
   std::shared_ptr<completion_service> service;
 };
 gateway_handles spawn_gateway_actor(caf::actor_system& system, gateway_options how, process_id self,
-                                    std::string control_address, std::shared_ptr<const engines::tokenizer> text,
-                                    directory_ptr local);
+                                    std::string control_address,
+                                    std::shared_ptr<const engines::tokenizer> text, directory_ptr local);
 
 }  // namespace baton::actors

@@ -36,11 +36,9 @@ result<placed_prompt> gateway_sessions::place(const completion_request& request)
     named = find(found->second);
   if (named != nullptr && named->busy)
     return {errc::conflict, "session \"" + request.session + "\" has a turn in progress"};
-  if (!request.messages.empty())
-    return place_chat(request, named);
+  if (!request.messages.empty()) return place_chat(request, named);
   placed_prompt plain = place_plain(request, named);
-  if (plain.tokens.empty())
-    return {errc::invalid_argument, "the prompt is empty"};
+  if (plain.tokens.empty()) return {errc::invalid_argument, "the prompt is empty"};
   return plain;
 }
 
@@ -52,21 +50,21 @@ placed_prompt gateway_sessions::place_plain(const completion_request& request, g
     const auto words = text_.tokenize(request.prompt_text, false);
     out.tokens.insert(out.tokens.end(), words.begin(), words.end());
   }
-  if (named == nullptr || out.tokens.empty())
-    return out;
+  if (named == nullptr || out.tokens.empty()) return out;
   out.session = named;
   // At least one token is left to evaluate.
-  const std::size_t shared = std::min(common_prefix(named->stream.log().tokens(), out.tokens), out.tokens.size() - 1);
+  const std::size_t shared =
+      std::min(common_prefix(named->stream.log().tokens(), out.tokens), out.tokens.size() - 1);
   out.base = static_cast<position>(shared);
   out.tokens.erase(out.tokens.begin(), out.tokens.begin() + static_cast<std::ptrdiff_t>(shared));
   return out;
 }
 
-result<placed_prompt> gateway_sessions::place_chat(const completion_request& request, gateway_session* named) {
+result<placed_prompt> gateway_sessions::place_chat(const completion_request& request,
+                                                   gateway_session* named) {
   const auto& messages = request.messages;
   auto whole = text_.render(messages, true);
-  if (!whole)
-    return whole.failure();
+  if (!whole) return whole.failure();
   placed_prompt out;
   out.session = named;
   // The longest beginning of the messages that a finished turn ended with.
@@ -79,30 +77,28 @@ result<placed_prompt> gateway_sessions::place_chat(const completion_request& req
       const auto known = by_messages_.find(keys[n]);
       candidate = known == by_messages_.end() ? nullptr : find(known->second);
     }
-    if (candidate == nullptr || candidate->busy || messages[n - 1].role != "assistant")
-      continue;
+    if (candidate == nullptr || candidate->busy || messages[n - 1].role != "assistant") continue;
     const auto& ends = candidate->checkpoints;
     const auto end = std::find_if(ends.begin(), ends.end(), [&](const gateway_session::checkpoint& it) {
       return it.messages == n && it.messages_key == keys[n];
     });
-    auto before = text_.render({messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n) - 1}, true);
-    if (end == ends.end() || !before || !whole->starts_with(*before + messages[n - 1].content))
-      continue;
+    auto before =
+        text_.render({messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n) - 1}, true);
+    if (end == ends.end() || !before || !whole->starts_with(*before + messages[n - 1].content)) continue;
     const std::string rest = whole->substr(before->size() + messages[n - 1].content.size());
     out.tokens = text_.tokenize(rest, true);
     // The template ends the answer with the token that the model has ended it with already.
     const auto log = candidate->stream.log().tokens();
-    if (!out.tokens.empty() && text_.ends_generation(log[end->length - 1]) && out.tokens.front() == log[end->length - 1])
+    if (!out.tokens.empty() && text_.ends_generation(log[end->length - 1]) &&
+        out.tokens.front() == log[end->length - 1])
       out.tokens.erase(out.tokens.begin());
-    if (out.tokens.empty())
-      continue;
+    if (out.tokens.empty()) continue;
     out.session = candidate;
     out.base = end->length;
     return out;
   }
   out.tokens = text_.tokenize(*whole, true);
-  if (out.tokens.empty())
-    return {errc::invalid_argument, "the prompt is empty"};
+  if (out.tokens.empty()) return {errc::invalid_argument, "the prompt is empty"};
   return out;
 }
 
@@ -112,16 +108,15 @@ gateway_session& gateway_sessions::create(const std::string& name, group_id grou
   do
     id = session_id{random_()};
   while (sessions_.contains(id));
-  gateway_session session{id, name, group, protocol::client_stream{protocol::session_log{id, fingerprint}}, {}, false, now};
-  if (!name.empty())
-    by_name_[name] = id;
+  gateway_session session{id, name,  group, protocol::client_stream{protocol::session_log{id, fingerprint}},
+                          {}, false, now};
+  if (!name.empty()) by_name_[name] = id;
   return sessions_.emplace(id, std::move(session)).first->second;
 }
 
 void gateway_sessions::remember(gateway_session& session, const completion_request& request,
                                 const std::string& answer) {
-  if (request.messages.empty())
-    return;
+  if (request.messages.empty()) return;
   std::uint64_t key = 0;
   for (const engines::chat_message& message : request.messages)
     key = extend_key(key, message);
@@ -129,17 +124,16 @@ void gateway_sessions::remember(gateway_session& session, const completion_reque
   const position length = session.stream.log().length();
   std::erase_if(session.checkpoints, [&](const auto& it) { return it.length >= length; });
   session.checkpoints.push_back({key, request.messages.size() + 1, length});
-  if (session.name.empty())
-    by_messages_[key] = session.id;
+  if (session.name.empty()) by_messages_[key] = session.id;
 }
 
 void gateway_sessions::forget(session_id id) {
   const auto found = sessions_.find(id);
-  if (found == sessions_.end())
-    return;
+  if (found == sessions_.end()) return;
   by_name_.erase(found->second.name);
   for (const auto& end : found->second.checkpoints)
-    if (const auto known = by_messages_.find(end.messages_key); known != by_messages_.end() && known->second == id)
+    if (const auto known = by_messages_.find(end.messages_key);
+        known != by_messages_.end() && known->second == id)
       by_messages_.erase(known);
   sessions_.erase(found);
 }
@@ -148,10 +142,8 @@ void gateway_sessions::trim(std::size_t most) {
   while (sessions_.size() > most) {
     const gateway_session* oldest = nullptr;
     for (const auto& [id, session] : sessions_)
-      if (!session.busy && (oldest == nullptr || session.used_at < oldest->used_at))
-        oldest = &session;
-    if (oldest == nullptr)
-      return;
+      if (!session.busy && (oldest == nullptr || session.used_at < oldest->used_at)) oldest = &session;
+    if (oldest == nullptr) return;
     forget(oldest->id);
   }
 }

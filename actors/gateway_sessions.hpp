@@ -40,8 +40,9 @@ struct placed_prompt {
   std::vector<token_id> tokens;  ///< at least one
 };
 
-/// The sessions of a gateway, and how a request finds its own: by the client's name for it, or by the longest prefix of its
-/// messages that a session is known to end with, so that only what is new is prefilled. Not thread-safe.
+/// The sessions of a gateway, and how a request finds its own: by the client's name for it, or by the longest
+/// prefix of its messages that a session is known to end with, so that only what is new is prefilled. Not
+/// thread-safe.
 class gateway_sessions {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -54,7 +55,8 @@ class gateway_sessions {
   gateway_session& create(const std::string& name, group_id group, std::uint64_t fingerprint, time_point now);
   gateway_session* find(session_id session);
 
-  /// Remembers the end of a chat turn: the next request whose messages begin with these and the answer goes on here.
+  /// Remembers the end of a chat turn: the next request whose messages begin with these and the answer goes
+  /// on here.
   void remember(gateway_session& session, const completion_request& request, const std::string& answer);
 
   /// Idle sessions beyond `most` are forgotten, least recently used first.

@@ -5,8 +5,9 @@
 
 namespace baton::actors {
 
-gateway_turn::gateway_turn(turn_handle handle, completion_request request, completion_service::receiver events,
-                           gateway_session& session, const turn_header& header, std::uint32_t cached_hint)
+gateway_turn::gateway_turn(turn_handle handle, completion_request request,
+                           completion_service::receiver events, gateway_session& session,
+                           const turn_header& header, std::uint32_t cached_hint)
     : handle_(handle),
       request_(std::move(request)),
       events_(std::move(events)),
@@ -18,8 +19,7 @@ gateway_turn::gateway_turn(turn_handle handle, completion_request request, compl
       cached_(cached_hint) {}
 
 void gateway_turn::started(std::uint32_t cached_tokens) {
-  if (said_started_)
-    return;
+  if (said_started_) return;
   said_started_ = true;
   cached_ = cached_tokens;
   events_(turn_started{session_->id, prompt_end_, cached_});
@@ -69,8 +69,7 @@ void gateway_turn::finish(const turn_tokens& tokens, finish_reason reason) {
 bool gateway_turn::released(const turn_tokens& tokens, std::size_t fresh, const std::string& node,
                             const engines::tokenizer& text) {
   started(cached_);
-  if (last_epoch_ != epoch{} && tokens.epoch != last_epoch_)
-    ++failovers_;
+  if (last_epoch_ != epoch{} && tokens.epoch != last_epoch_) ++failovers_;
   last_epoch_ = tokens.epoch;
   const position length = session_->stream.log().length();
   text::text_piece shown;
@@ -78,10 +77,8 @@ bool gateway_turn::released(const turn_tokens& tokens, std::size_t fresh, const 
   for (std::size_t i = tokens.tokens.size() - fresh; i < tokens.tokens.size() && !text_.stopped(); ++i) {
     const token_id token = tokens.tokens[i];
     ended = std::find(end_tokens_.begin(), end_tokens_.end(), token) != end_tokens_.end();
-    if (ended)
-      break;
-    if (request_.sampling.logprobs)
-      undescribed_.push_back(describe(tokens, i, text));
+    if (ended) break;
+    if (request_.sampling.logprobs) undescribed_.push_back(describe(tokens, i, text));
     text::text_piece piece = text_.feed(text.piece(token));
     shown.text += piece.text;
     shown.tokens += piece.tokens;
@@ -99,10 +96,8 @@ bool gateway_turn::released(const turn_tokens& tokens, std::size_t fresh, const 
     const token_id last = session_->stream.log().tokens().back();
     ended = std::find(end_tokens_.begin(), end_tokens_.end(), last) != end_tokens_.end();
   }
-  if (fresh > 0 || !shown.text.empty())
-    show(std::move(shown), tokens, node);
-  if (!tokens.last)
-    return false;
+  if (fresh > 0 || !shown.text.empty()) show(std::move(shown), tokens, node);
+  if (!tokens.last) return false;
   keep_ = length;
   finish(tokens, ended ? finish_reason::stop : finish_reason::length);
   return true;

@@ -28,9 +28,10 @@ class gateway_turn {
   /// The owner has taken the turn; said to the client once.
   void started(std::uint32_t cached_tokens);
 
-  /// Tokens that have just been released into the session's stream, `fresh` of them new. True if the turn is over: then
-  /// `keep()` says how much of the log stays and the client has its last event.
-  bool released(const turn_tokens& tokens, std::size_t fresh, const std::string& node, const engines::tokenizer& text);
+  /// Tokens that have just been released into the session's stream, `fresh` of them new. True if the turn is
+  /// over: then `keep()` says how much of the log stays and the client has its last event.
+  bool released(const turn_tokens& tokens, std::size_t fresh, const std::string& node,
+                const engines::tokenizer& text);
 
   void failed(const error& why);
 
@@ -41,7 +42,7 @@ class gateway_turn {
   epoch served{};            ///< epoch under which an owner has taken it; 0: none yet
   time_point waiting_since;  ///< since when none serves it
   time_point retry_at{};
-  bool asking = false;       ///< an open_turn is under way
+  bool asking = false;  ///< an open_turn is under way
 
  private:
   void show(text::text_piece piece, const turn_tokens& tokens, const std::string& node);

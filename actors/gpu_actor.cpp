@@ -38,7 +38,8 @@ struct gpu_state {
   }
 };
 
-gpu_actor::behavior_type gpu_behavior(gpu_actor::stateful_pointer<gpu_state> self, std::shared_ptr<node_parts> node) {
+gpu_actor::behavior_type gpu_behavior(gpu_actor::stateful_pointer<gpu_state> self,
+                                      std::shared_ptr<node_parts> node) {
   self->state.node = std::move(node);
   return {[self](const exported_rows& rows) { self->state.pack(self, rows); },
           [self](const unpack_order& order) { self->state.unpack(self, order); }};

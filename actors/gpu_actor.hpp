@@ -8,9 +8,9 @@
 
 namespace baton::actors {
 
-/// Owns the copies of a device: packs what the engine exports into staging memory, verifies and unpacks what has landed.
-/// Off the decode path: the engine never waits for it. When the staging ring is exhausted it drops exported rows; the links
-/// ask for them again when there is room.
+/// Owns the copies of a device: packs what the engine exports into staging memory, verifies and unpacks what
+/// has landed. Off the decode path: the engine never waits for it. When the staging ring is exhausted it
+/// drops exported rows; the links ask for them again when there is room.
 ///
 /// | message | effect |
 /// |---|---|

@@ -175,11 +175,11 @@ void graph_reader::read_defaults(table_reader& top) {
   const auto* table = node->as_table();
   if (table == nullptr) return top.refuse("defaults", "expected a table, found " + describe(*node));
   table_reader from(*table, "defaults", out_);
-  const std::string modes = R"("async", "semi-sync", "quorum:K" with K from 1 to 9, or "strict")";
-  from.text("commit", "", modes, [&](const std::string& value) {
+  const char* const modes = R"("async", "semi-sync", "quorum:K" with K from 1 to 9, or "strict")";
+  from.text("commit", "", modes, [&](const std::string& value) -> std::string {
     if (!is_commit(value)) return modes;
     graph_.commit = value;
-    return std::string{};
+    return {};
   });
   read_every_tokens(from, graph_.every_tokens);
   read_duration(from, "heartbeat_ms", graph_.heartbeat);
@@ -197,12 +197,12 @@ void graph_reader::read_defaults(table_reader& top) {
 
 void graph_reader::read_address(table_reader& from, std::string_view key, bool required, bool any_port,
                                 std::string& into) {
-  const std::string kind = any_port ? "\"host:port\"" : "\"host:port\" with a port from 1 to 65535";
-  from.text(key, required ? kind : "", kind, [&](const std::string& value) {
+  const char* const kind = any_port ? "\"host:port\"" : "\"host:port\" with a port from 1 to 65535";
+  from.text(key, required ? kind : "", kind, [&](const std::string& value) -> std::string {
     if (!is_address(value) || (!any_port && port_of(value) == 0U)) return kind;
     into = value;
     if (port_of(value) != 0U) addresses_.emplace_back(value, place{from.path_of(key), from.line_of(key)});
-    return std::string{};
+    return {};
   });
 }
 
@@ -213,28 +213,29 @@ void graph_reader::read_actors(table_reader& top) {
 
 void graph_reader::read_actor(const toml::table& table, std::size_t number) {
   const std::string by_number = "actor[" + std::to_string(number) + "]";
-  const std::string name_rule = "a name of at most 64 letters, digits, '-', '_' and '.'";
+  const char* const name_rule = "a name of at most 64 letters, digits, '-', '_' and '.'";
   std::string id;
-  table_reader(table, by_number, out_).text("id", name_rule, name_rule, [&](const std::string& value) {
-    if (!is_name(value)) return name_rule;
-    id = value;
-    return std::string{};
-  });
+  table_reader(table, by_number, out_)
+      .text("id", name_rule, name_rule, [&](const std::string& value) -> std::string {
+        if (!is_name(value)) return name_rule;
+        id = value;
+        return {};
+      });
   table_reader actor(table, id.empty() ? by_number : "actor." + id, out_);
   actor.find("id");
   const place at{actor.path_of("id"), actor.line_of("id")};
   std::string process = id;
-  actor.text("process", "", name_rule, [&](const std::string& value) {
+  actor.text("process", "", name_rule, [&](const std::string& value) -> std::string {
     if (!is_name(value)) return name_rule;
     process = value;
-    return std::string{};
+    return {};
   });
   std::string type;
-  const std::string types = R"("orchestrator", "gateway" or "node")";
-  actor.text("type", types, types, [&](const std::string& value) {
+  const char* const types = R"("orchestrator", "gateway" or "node")";
+  actor.text("type", types, types, [&](const std::string& value) -> std::string {
     if (value != "orchestrator" && value != "gateway" && value != "node") return types;
     type = value;
-    return std::string{};
+    return {};
   });
   if (!id.empty()) {
     const auto [earlier, added] = actors_.try_emplace(id, type, at);
@@ -254,12 +255,12 @@ void graph_reader::read_actor(const toml::table& table, std::size_t number) {
 void graph_reader::read_orchestrator(table_reader& actor, const std::string& id, const std::string& process) {
   orchestrator_entry entry{id, process, {}, {}};
   read_address(actor, "listen", true, false, entry.listen);
-  const std::string stores = "\"sqlite:PATH\"";
-  actor.text("store", stores, stores, [&](const std::string& value) {
+  const char* const stores = "\"sqlite:PATH\"";
+  actor.text("store", stores, stores, [&](const std::string& value) -> std::string {
     if (value.rfind("sqlite:", 0) != 0 || value.size() == 7) return stores;
     const std::string path = value.substr(7);
     entry.store_path = path == ":memory:" ? path : resolved(path);
-    return std::string{};
+    return {};
   });
   if (has_orchestrator_)
     actor.refuse("type",
@@ -284,19 +285,20 @@ void graph_reader::read_node(table_reader& actor, const std::string& id, const s
   entry.process = process;
   read_engine(actor, entry);
   read_labels(actor, entry);
-  const std::string sizes = "a size such as \"256MiB\" or \"2GiB\"";
-  actor.text("replica_memory", "", sizes, [&](const std::string& value) {
+  const char* const sizes = "a size such as \"256MiB\" or \"2GiB\"";
+  actor.text("replica_memory", "", sizes, [&](const std::string& value) -> std::string {
     const auto bytes = bytes_of(value);
     if (!bytes) return sizes;
     entry.replica_memory_bytes = *bytes;
-    return std::string{};
+    return {};
   });
   read_address(actor, "control_listen", false, true, entry.control_listen);
   read_address(actor, "data_listen", false, true, entry.data_listen);
-  actor.text("network_devices", "", "names of network interfaces", [&](const std::string& value) {
-    entry.network_devices = value;
-    return std::string{};
-  });
+  actor.text("network_devices", "", "names of network interfaces",
+             [&](const std::string& value) -> std::string {
+               entry.network_devices = value;
+               return {};
+             });
   graph_.nodes.push_back(std::move(entry));
 }
 
@@ -309,11 +311,11 @@ void graph_reader::read_engine(table_reader& actor, node_entry& node) {
   if (table == nullptr) return actor.refuse("engine", "expected " + forms + ", found " + describe(*found));
   table_reader engine(*table, actor.path_of("engine"), out_);
   std::string type;
-  const std::string types = "\"llama\" or \"toy\"";
-  engine.text("type", types, types, [&](const std::string& value) {
+  const char* const types = "\"llama\" or \"toy\"";
+  engine.text("type", types, types, [&](const std::string& value) -> std::string {
     if (value != "llama" && value != "toy") return types;
     type = value;
-    return std::string{};
+    return {};
   });
   all_typed_ = others_typed && !type.empty();
   if (type == "llama") read_llama(engine, node);
@@ -383,7 +385,7 @@ void graph_reader::read_link(const toml::table& table, std::size_t number) {
   placed_link placed;
   placed.link.every_tokens = graph_.every_tokens;
   const std::string kind = "the id of a node";
-  link.text("from", kind, kind, [&](const std::string& value) {
+  link.text("from", kind, kind, [&](const std::string& value) -> std::string {
     placed.link.from = value;
     const auto known = actors_.find(value);
     const bool wrong =

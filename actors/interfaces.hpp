@@ -16,17 +16,19 @@ using tick_atom = caf::atom_constant<caf::atom("tick")>;
 using step_atom = caf::atom_constant<caf::atom("step")>;
 using status_atom = caf::atom_constant<caf::atom("status")>;
 
-// --- between processes -----------------------------------------------------------------------------------------------------
+// --- between processes
+// -----------------------------------------------------------------------------------------------------
 
 /// Says of open turns what the client is shown; see actors/gateway_actor.hpp.
-using gateway_actor = caf::typed_actor<caf::replies_to<wire<seal>>::with<wire<seal_reply>>,
-                                       caf::reacts_to<wire<turn_tokens>>, caf::reacts_to<wire<turn_failure>>,
-                                       caf::reacts_to<wire<cluster_view>>>;
+using gateway_actor =
+    caf::typed_actor<caf::replies_to<wire<seal>>::with<wire<seal_reply>>, caf::reacts_to<wire<turn_tokens>>,
+                     caf::reacts_to<wire<turn_failure>>, caf::reacts_to<wire<cluster_view>>>;
 
 /// Runs sessions; see actors/primary_actor.hpp. A node publishes this one.
-using primary_actor = caf::typed_actor<caf::replies_to<wire<gateway_hello>, gateway_actor>::with<bool>,
-                                       caf::replies_to<wire<open_turn>>::with<wire<open_turn_reply>>,
-                                       caf::reacts_to<wire<end_turn>>, caf::replies_to<status_atom>::with<std::string>>;
+using primary_actor =
+    caf::typed_actor<caf::replies_to<wire<gateway_hello>, gateway_actor>::with<bool>,
+                     caf::replies_to<wire<open_turn>>::with<wire<open_turn_reply>>,
+                     caf::reacts_to<wire<end_turn>>, caf::replies_to<status_atom>::with<std::string>>;
 
 /// A node towards its orchestrator; see actors/node_actor.hpp.
 using node_actor = caf::typed_actor<caf::reacts_to<wire<cluster_view>>>;
@@ -39,20 +41,21 @@ using orchestrator_actor =
                      caf::replies_to<wire<in_sync_change>>::with<wire<in_sync_reply>>,
                      caf::replies_to<status_atom>::with<std::string>>;
 
-// --- within a node -----------------------------------------------------------------------------------------------------------
+// --- within a node
+// -----------------------------------------------------------------------------------------------------------
 
 using engine_actor =
     caf::typed_actor<caf::reacts_to<protocol::run_engine>, caf::reacts_to<protocol::allow_engine>,
                      caf::reacts_to<protocol::stop_engine>, caf::reacts_to<protocol::cut_engine>,
-                     caf::reacts_to<protocol::drop_engine>, caf::reacts_to<import_order>, caf::reacts_to<export_order>,
-                     caf::reacts_to<export_policy>, caf::reacts_to<step_atom>>;
+                     caf::reacts_to<protocol::drop_engine>, caf::reacts_to<import_order>,
+                     caf::reacts_to<export_order>, caf::reacts_to<export_policy>, caf::reacts_to<step_atom>>;
 
 using gpu_actor = caf::typed_actor<caf::reacts_to<exported_rows>, caf::reacts_to<unpack_order>>;
 
-using standby_actor =
-    caf::typed_actor<caf::reacts_to<replica_orders>, caf::reacts_to<unpacked_rows>, caf::reacts_to<import_done>,
-                     caf::replies_to<protocol::take_replicas>::with<taken_replicas>,
-                     caf::reacts_to<protocol::return_replicas>>;
+using standby_actor = caf::typed_actor<caf::reacts_to<replica_orders>, caf::reacts_to<unpacked_rows>,
+                                       caf::reacts_to<import_done>,
+                                       caf::replies_to<protocol::take_replicas>::with<taken_replicas>,
+                                       caf::reacts_to<protocol::return_replicas>>;
 
 using replicator_actor =
     caf::typed_actor<caf::reacts_to<link_target>, caf::reacts_to<protocol::begin_replication>,
@@ -64,9 +67,9 @@ using replicator_actor =
 using primary_core_actor =
     primary_actor::extend<caf::reacts_to<protocol::engine_step>, caf::reacts_to<engine_failed>,
                           caf::reacts_to<packed_slot>, caf::reacts_to<link_report>, caf::reacts_to<link_news>,
-                          caf::reacts_to<link_figures>, caf::reacts_to<view_update>, caf::reacts_to<lease_state>,
-                          caf::reacts_to<protocol::superseded>, caf::reacts_to<orchestrator_actor>,
-                          caf::reacts_to<tick_atom>>;
+                          caf::reacts_to<link_figures>, caf::reacts_to<view_update>,
+                          caf::reacts_to<lease_state>, caf::reacts_to<protocol::superseded>,
+                          caf::reacts_to<orchestrator_actor>, caf::reacts_to<tick_atom>>;
 
 }  // namespace baton::actors
 

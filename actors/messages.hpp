@@ -13,11 +13,12 @@
 #include "gpu/staging_ring.hpp"
 #include "transports/transport.hpp"
 
-/// What the actors of one process say to each other. Never leaves the process, so it may hold shared memory; what crosses
-/// processes is a `wire<T>`. The effects of the protocol objects are messages as they are.
+/// What the actors of one process say to each other. Never leaves the process, so it may hold shared memory;
+/// what crosses processes is a `wire<T>`. The effects of the protocol objects are messages as they are.
 namespace baton::actors {
 
-// --- engine -------------------------------------------------------------------------------------------------------------------
+// --- engine
+// -------------------------------------------------------------------------------------------------------------------
 
 struct engine_failed {
   session_id session{};
@@ -53,7 +54,8 @@ struct export_policy {
   std::uint32_t every_tokens = 1;
 };
 
-// --- gpu ------------------------------------------------------------------------------------------------------------------------
+// --- gpu
+// ------------------------------------------------------------------------------------------------------------------------
 
 /// Rows as the engine exported them, to be packed.
 struct exported_rows {
@@ -81,9 +83,11 @@ struct unpacked_rows {
   result<void> outcome;
 };
 
-// --- standby --------------------------------------------------------------------------------------------------------------------
+// --- standby
+// --------------------------------------------------------------------------------------------------------------------
 
-/// What the data plane's thread leaves to the standby actor: effects of the replica set other than acknowledgements.
+/// What the data plane's thread leaves to the standby actor: effects of the replica set other than
+/// acknowledgements.
 struct replica_orders {
   protocol::replica_effects effects;
   gpu::staging_slot slot;  ///< of the import among them, if any
@@ -96,7 +100,8 @@ struct taken_replicas {
   std::vector<protocol::held_replica> sessions;
 };
 
-// --- links ----------------------------------------------------------------------------------------------------------------------
+// --- links
+// ----------------------------------------------------------------------------------------------------------------------
 
 /// Where a link leads now; an empty address takes it down.
 struct link_target {
@@ -142,7 +147,8 @@ struct link_figures {
   protocol::link_sender::counters counted{};
 };
 
-// --- node -----------------------------------------------------------------------------------------------------------------------
+// --- node
+// -----------------------------------------------------------------------------------------------------------------------
 
 struct view_update {
   std::shared_ptr<const cluster_view> view;

@@ -24,23 +24,27 @@ spdlog::logger& log() {
   return *logger;
 }
 
-std::size_t own_sessions(const node_options& how) { return std::max<std::size_t>(1, how.sessions / 3); }
+std::size_t own_sessions(const node_options& how) {
+  return std::max<std::size_t>(1, how.sessions / 3);
+}
 
 result<std::unique_ptr<transports::transport>> make_transport(
-    const node_options& how, transports::frame_sink& sink, const std::shared_ptr<transports::inproc_network>& network) {
+    const node_options& how, transports::frame_sink& sink,
+    const std::shared_ptr<transports::inproc_network>& network) {
   try {
-    if (how.make_transport)
-      return how.make_transport(sink);
+    if (how.make_transport) return how.make_transport(sink);
     if (how.transport == "inproc") {
       if (network == nullptr)
         return {errc::invalid_argument, "transport inproc: this runtime has no local network"};
-      return std::unique_ptr<transports::transport>{std::make_unique<transports::inproc_transport>(network, sink)};
+      return std::unique_ptr<transports::transport>{
+          std::make_unique<transports::inproc_transport>(network, sink)};
     }
     if (how.transport == "ucx" || how.transport == "ucx-shm") {
       transports::ucx_options options;
       options.devices = how.network_devices;
       options.shared_memory = how.transport == "ucx-shm";
-      return std::unique_ptr<transports::transport>{std::make_unique<transports::ucx_transport>(options, sink)};
+      return std::unique_ptr<transports::transport>{
+          std::make_unique<transports::ucx_transport>(options, sink)};
     }
   } catch (const std::exception& problem) {
     return {errc::io_failed, "transport " + how.transport + ": " + problem.what()};
@@ -59,22 +63,23 @@ result<std::unique_ptr<node>> node::start(caf::actor_system& system, const node_
   return made;
 }
 
-node::~node() { stop(); }
+node::~node() {
+  stop();
+}
 
-result<void> node::assemble(const node_options& how, const engine_factory& make_engine, const directory_ptr& local,
+result<void> node::assemble(const node_options& how, const engine_factory& make_engine,
+                            const directory_ptr& local,
                             const std::shared_ptr<transports::inproc_network>& network) {
   local_ = local;
-  parts_->self = {how.name, incarnation{std::random_device{}() | (std::uint64_t{std::random_device{}()} << 32)}};
+  parts_->self = {how.name,
+                  incarnation{std::random_device{}() | (std::uint64_t{std::random_device{}()} << 32)}};
   parts_->every_tokens = std::max(1U, how.every_tokens);
   auto commit = protocol::parse_commit_rule(how.commit);
-  if (!commit)
-    return commit.failure();
+  if (!commit) return commit.failure();
   auto engine = make_engine();
-  if (!engine)
-    return engine.failure();
+  if (!engine) return engine.failure();
   parts_->engine = std::move(*engine);
-  if (auto made = make_data_plane(how, network); !made)
-    return made;
+  if (auto made = make_data_plane(how, network); !made) return made;
   auto listening = parts_->transport->listen(how.data_listen);
   if (!listening)
     return {listening.code(), "data_listen " + how.data_listen + ": " + listening.failure().what};
@@ -91,7 +96,8 @@ result<void> node::assemble(const node_options& how, const engine_factory& make_
   table.wait_for_standbys = !how.replicate_to.empty();
   spawn_actors(how);
   parts_->primary = spawn_primary_actor(system_, parts_, std::move(table));
-  auto control = publish(system_, local_, caf::actor_cast<primary_actor>(parts_->primary), how.control_listen);
+  auto control =
+      publish(system_, local_, caf::actor_cast<primary_actor>(parts_->primary), how.control_listen);
   if (!control) {
     stop();
     return control.failure();
@@ -107,15 +113,15 @@ result<void> node::make_data_plane(const node_options& how,
   const std::size_t slot_bytes = limits::delta_tokens * engine.layout().bytes_per_token();
   constexpr std::size_t fewest = 8;
   constexpr std::size_t most = 1024;
-  const std::size_t slots = std::clamp(how.replica_memory_bytes / std::max<std::size_t>(slot_bytes, 1), fewest, most);
+  const std::size_t slots =
+      std::clamp(how.replica_memory_bytes / std::max<std::size_t>(slot_bytes, 1), fewest, most);
   try {
     parts_->device = gpu::make_host_device({std::max<std::size_t>(slot_bytes, 64), slots});
   } catch (const std::exception& problem) {
     return {errc::no_room, std::string{"replica_memory: "} + problem.what()};
   }
   const auto tested = engines::run_self_test(*parts_->engine, *parts_->device);
-  if (!tested)
-    return tested.failure();
+  if (!tested) return tested.failure();
   rows_ = tested->mode == engines::replication_mode::rows;
   log().info("self-test mode={} reason=\"{}\"", rows_ ? "rows" : "replay", tested->reason);
 
@@ -127,16 +133,17 @@ result<void> node::make_data_plane(const node_options& how,
   options.replicas.regions = static_cast<std::uint32_t>(engine.layout().row_bytes.size());
   options.replicas.bytes_per_token = engine.layout().bytes_per_token();
   options.replicas.context_tokens = engine.context_tokens();
-  options.replicas.sessions = std::max<std::size_t>(1, how.sessions - std::min(how.sessions, own_sessions(how)));
+  options.replicas.sessions =
+      std::max<std::size_t>(1, how.sessions - std::min(how.sessions, own_sessions(how)));
   const std::weak_ptr<node_parts> parts = parts_;
   parts_->plane = std::make_unique<data_plane>(
-      std::move(options), *parts_->device, [parts](protocol::replica_effects effects, gpu::staging_slot slot) {
+      std::move(options), *parts_->device,
+      [parts](protocol::replica_effects effects, gpu::staging_slot slot) {
         if (const auto alive = parts.lock())
           caf::anon_send(alive->standby, replica_orders{std::move(effects), std::move(slot)});
       });
   auto transport = make_transport(how, *parts_->plane, network);
-  if (!transport)
-    return transport.failure();
+  if (!transport) return transport.failure();
   parts_->transport = std::move(*transport);
   parts_->plane->attach(*parts_->transport);
   return {};
@@ -151,14 +158,11 @@ void node::spawn_actors(const node_options& how) {
 }
 
 void node::stop() {
-  if (parts_ == nullptr)
-    return;
-  if (local_ != nullptr && control_address_.starts_with(local_prefix))
-    local_->retract(control_address_);
+  if (parts_ == nullptr) return;
+  if (local_ != nullptr && control_address_.starts_with(local_prefix)) local_->retract(control_address_);
   std::vector<caf::actor> actors;
   const auto add = [&](const auto& handle) {
-    if (handle)
-      actors.push_back(caf::actor_cast<caf::actor>(handle));
+    if (handle) actors.push_back(caf::actor_cast<caf::actor>(handle));
   };
   add(supervisor_);
   add(parts_->primary);

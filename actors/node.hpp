@@ -12,10 +12,12 @@
 
 namespace baton::actors {
 
-/// One node, assembled: engine, device, data plane, and the actors over them. Ends with `stop` or its destructor.
+/// One node, assembled: engine, device, data plane, and the actors over them. Ends with `stop` or its
+/// destructor.
 class node {
  public:
-  /// Loads the engine, tests it, listens on both planes, and starts the actors. `network` is for transport "inproc".
+  /// Loads the engine, tests it, listens on both planes, and starts the actors. `network` is for transport
+  /// "inproc".
   static result<std::unique_ptr<node>> start(caf::actor_system& system, const node_options& how,
                                              const engine_factory& make_engine, const directory_ptr& local,
                                              const std::shared_ptr<transports::inproc_network>& network);
@@ -23,14 +25,17 @@ class node {
 
   [[nodiscard]] const std::string& control_address() const noexcept { return control_address_; }
 
-  /// Ends the actors at once, wherever they are, then the data plane; waits for the engine to finish its batch.
+  /// Ends the actors at once, wherever they are, then the data plane; waits for the engine to finish its
+  /// batch.
   void stop();
 
  private:
   explicit node(caf::actor_system& system) : system_(system) {}
-  result<void> assemble(const node_options& how, const engine_factory& make_engine, const directory_ptr& local,
+  result<void> assemble(const node_options& how, const engine_factory& make_engine,
+                        const directory_ptr& local,
                         const std::shared_ptr<transports::inproc_network>& network);
-  result<void> make_data_plane(const node_options& how, const std::shared_ptr<transports::inproc_network>& network);
+  result<void> make_data_plane(const node_options& how,
+                               const std::shared_ptr<transports::inproc_network>& network);
   void spawn_actors(const node_options& how);
 
   caf::actor_system& system_;

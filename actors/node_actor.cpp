@@ -42,17 +42,16 @@ struct node_state {
   void init(pointer self) {
     lease = std::make_unique<protocol::lease>(how.liveness.lease);
     self->set_down_handler([this, self](const caf::down_msg& down) {
-      if (orchestrator && down.source == orchestrator.address())
-        away(self);
+      if (orchestrator && down.source == orchestrator.address()) away(self);
     });
     self->delayed_send(self, how.liveness.heartbeat, tick_atom::value);
   }
 
-  // --- the orchestrator ---------------------------------------------------------------------------------------------------
+  // --- the orchestrator
+  // ---------------------------------------------------------------------------------------------------
 
   void away(pointer self) {
-    if (registered)
-      log().warn("orchestrator away address={}", how.orchestrator);
+    if (registered) log().warn("orchestrator away address={}", how.orchestrator);
     registered = false;
     orchestrator = nullptr;
     self->send(node->primary, orchestrator);
@@ -60,8 +59,7 @@ struct node_state {
   }
 
   void reach(pointer self) {
-    if (dialing || steady::now() < redial_at)
-      return;
+    if (dialing || steady::now() < redial_at) return;
     dialing = true;
     dial<orchestrator_actor>(
         self, local, how.orchestrator,
@@ -94,10 +92,8 @@ struct node_state {
         .then(
             [this, self, number](const wire<heartbeat_ack>& reply) {
               const auto ack = reply.read();
-              if (!ack || !ack->known)
-                return away(self);
-              if (!registered)
-                log().info("registered orchestrator={} term={}", how.orchestrator, ack->term);
+              if (!ack || !ack->known) return away(self);
+              if (!registered) log().info("registered orchestrator={} term={}", how.orchestrator, ack->term);
               registered = true;
               term = ack->term;
               lease->on_acknowledged(number);
@@ -115,15 +111,13 @@ struct node_state {
     message.view_version = version;
     message.groups = node->statuses();
     constexpr std::uint64_t figures_every = 10;  // beats
-    if (sequence % figures_every == 0)
-      message.figures = node->figures();
+    if (sequence % figures_every == 0) message.figures = node->figures();
     lease->on_sent(sequence, steady::now());
     self->request(orchestrator, limits::request_timeout, wire<heartbeat>{message})
         .then(
             [this, self](const wire<heartbeat_ack>& reply) {
               const auto ack = reply.read();
-              if (!ack)
-                return;
+              if (!ack) return;
               lease->on_acknowledged(ack->sequence);
               if (!ack->known && registered) {
                 registered = false;
@@ -140,18 +134,17 @@ struct node_state {
     else if (registered)
       beat(self);
     const bool valid = lease->valid(steady::now());
-    if (valid != lease_valid)
-      log().info("lease {}", valid ? "held" : "lapsed");
+    if (valid != lease_valid) log().info("lease {}", valid ? "held" : "lapsed");
     lease_valid = valid;
     self->send(node->primary, lease_state{valid});
   }
 
-  // --- views --------------------------------------------------------------------------------------------------------------
+  // --- views
+  // --------------------------------------------------------------------------------------------------------------
 
   void on_view(pointer self, const wire<cluster_view>& message) {
     auto view = message.read();
-    if (!view || view->term < term)
-      return;
+    if (!view || view->term < term) return;
     term = view->term;
     version = view->version;
     auto shared = std::make_shared<const cluster_view>(std::move(*view));

@@ -10,8 +10,9 @@
 
 namespace baton::actors {
 
-/// Supervises one node: registers it with the orchestrator, sends heartbeats, keeps its lease, hands cluster views to the
-/// primary and link targets to the replicators. Dials the orchestrator again whenever it is away; serving goes on meanwhile.
+/// Supervises one node: registers it with the orchestrator, sends heartbeats, keeps its lease, hands cluster
+/// views to the primary and link targets to the replicators. Dials the orchestrator again whenever it is
+/// away; serving goes on meanwhile.
 ///
 /// | message | effect |
 /// |---|---|

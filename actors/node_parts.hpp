@@ -15,14 +15,15 @@
 
 namespace baton::actors {
 
-/// The parts of one node, shared by its actors. Filled in by `node` before the first message is sent, constant from then
-/// on, but for the atomics.
+/// The parts of one node, shared by its actors. Filled in by `node` before the first message is sent,
+/// constant from then on, but for the atomics.
 struct node_parts {
   process_id self;
   std::uint32_t every_tokens = 1;
 
   std::unique_ptr<gpu::device> device;
-  std::unique_ptr<engines::engine> engine;  ///< touched by the engine actor's thread only, but for `prepare_image`
+  std::unique_ptr<engines::engine>
+      engine;  ///< touched by the engine actor's thread only, but for `prepare_image`
   std::unique_ptr<data_plane> plane;
   std::unique_ptr<transports::transport> transport;
 

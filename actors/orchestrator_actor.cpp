@@ -34,6 +34,8 @@ struct orchestrator_state {
   std::map<std::string, std::string> figures;  // JSON by node
   protocol::change_ticket next_ticket = 1;
   bool view_changed = false;
+  bool skipped = false;
+  steady::time_point ticked_at = steady::now();
   std::size_t failovers_logged = 0;
 
   using pointer = orchestrator_core_actor::stateful_pointer<orchestrator_state>;
@@ -47,7 +49,8 @@ struct orchestrator_state {
     self->delayed_send(self, tick_period, tick_atom::value);
   }
 
-  // --- effects --------------------------------------------------------------------------------------------------------
+  // --- effects
+  // --------------------------------------------------------------------------------------------------------
 
   void carry_out(pointer self, protocol::cluster_effects effects) {
     for (protocol::cluster_effect& effect : effects) {
@@ -64,22 +67,20 @@ struct orchestrator_state {
 
   protocol::cluster_effects swapped(const protocol::swap_record& swap) {
     auto written = store->swap(swap.desired, swap.expected, swap.new_epoch);
-    if (written)
-      return table->on_swapped(true, *written, steady::now());
-    log().error("compare-and-swap failed group={} reason={}", raw(swap.desired.group), written.failure().what);
+    if (written) return table->on_swapped(true, *written, steady::now());
+    log().error("compare-and-swap failed group={} reason={}", raw(swap.desired.group),
+                written.failure().what);
     // Go on from what the store really has; what is still due is tried again on a tick.
     if (const auto records = store->load())
       for (const group_record& known : *records)
-        if (known.group == swap.desired.group)
-          return table->on_swapped(false, known, steady::now());
+        if (known.group == swap.desired.group) return table->on_swapped(false, known, steady::now());
     group_record none;
     none.group = swap.desired.group;
     return table->on_swapped(false, none, steady::now());
   }
 
   void publish(pointer self) {
-    if (!view_changed)
-      return;
+    if (!view_changed) return;
     view_changed = false;
     const wire<cluster_view> view{table->view()};
     for (const auto& [id, node] : nodes)
@@ -99,12 +100,13 @@ struct orchestrator_state {
     publish(self);
   }
 
-  // --- events ---------------------------------------------------------------------------------------------------------
+  // --- events
+  // ---------------------------------------------------------------------------------------------------------
 
-  wire<heartbeat_ack> on_node(pointer self, const wire<node_registration>& message, const node_actor& handle) {
+  wire<heartbeat_ack> on_node(pointer self, const wire<node_registration>& message,
+                              const node_actor& handle) {
     const auto node = message.read();
-    if (!node)
-      return heartbeat_ack{0, term, false};
+    if (!node) return heartbeat_ack{0, term, false};
     log().info("node registered name={} data={}", node->node.name, node->data_address);
     nodes.insert_or_assign(node->node, handle);
     self->monitor(handle);
@@ -113,10 +115,10 @@ struct orchestrator_state {
     return heartbeat_ack{0, term, true};
   }
 
-  wire<heartbeat_ack> on_gateway(pointer self, const wire<gateway_registration>& message, const gateway_actor& handle) {
+  wire<heartbeat_ack> on_gateway(pointer self, const wire<gateway_registration>& message,
+                                 const gateway_actor& handle) {
     const auto gateway = message.read();
-    if (!gateway)
-      return heartbeat_ack{0, term, false};
+    if (!gateway) return heartbeat_ack{0, term, false};
     log().info("gateway registered name={}", gateway->gateway.name);
     gateways.insert_or_assign(gateway->gateway, handle);
     self->monitor(handle);
@@ -127,10 +129,8 @@ struct orchestrator_state {
 
   wire<heartbeat_ack> on_heartbeat(pointer self, const wire<heartbeat>& message) {
     const auto beat = message.read();
-    if (!beat)
-      return heartbeat_ack{0, term, false};
-    if (!beat->figures.empty())
-      figures[beat->node.name] = beat->figures;
+    if (!beat) return heartbeat_ack{0, term, false};
+    if (!beat->figures.empty()) figures[beat->node.name] = beat->figures;
     protocol::cluster_effects effects;
     const heartbeat_ack ack = table->on_heartbeat(*beat, steady::now(), effects);
     run(self, std::move(effects));
@@ -139,8 +139,7 @@ struct orchestrator_state {
 
   caf::result<wire<in_sync_reply>> on_change(pointer self, const wire<in_sync_change>& message) {
     const auto change = message.read();
-    if (!change)
-      return wire<in_sync_reply>{in_sync_reply{}};
+    if (!change) return wire<in_sync_reply>{in_sync_reply{}};
     auto promise = self->make_response_promise<wire<in_sync_reply>>();
     const protocol::change_ticket ticket = next_ticket++;
     changes.emplace(ticket, promise);
@@ -151,8 +150,7 @@ struct orchestrator_state {
   void on_down(pointer self, const caf::down_msg& down) {
     const auto lost = [&](auto& members) -> std::optional<process_id> {
       for (auto it = members.begin(); it != members.end(); ++it) {
-        if (it->second.address() != down.source)
-          continue;
+        if (it->second.address() != down.source) continue;
         const process_id who = it->first;
         members.erase(it);
         return who;
@@ -160,17 +158,21 @@ struct orchestrator_state {
       return std::nullopt;
     };
     auto who = lost(nodes);
-    if (!who)
-      who = lost(gateways);
-    if (!who)
-      return;
+    if (!who) who = lost(gateways);
+    if (!who) return;
     log().info("connection lost name={}", who->name);
     run(self, table->on_lost(*who, "connection closed", steady::now()));
   }
 
   void on_tick(pointer self) {
     self->delayed_send(self, tick_period, tick_atom::value);
-    run(self, table->on_tick(steady::now()));
+    const auto now = steady::now();
+    const bool late = now - std::exchange(ticked_at, now) > 5 * tick_period;
+    // If it was this process that slept, the heartbeats of the meantime are still behind this tick: silence
+    // means nothing.
+    if (late && !std::exchange(skipped, true)) return;
+    skipped = false;
+    run(self, table->on_tick(now));
   }
 
   [[nodiscard]] std::string status() const {
@@ -180,9 +182,12 @@ struct orchestrator_state {
     out["links"] = json::array();
     out["nodes"] = json::array();
     for (const node_view& node : view.nodes) {
-      json it = {{"name", node.node.name},       {"incarnation", raw(node.node.incarnation)},
-                 {"alive", node.alive},          {"control", node.control_address},
-                 {"data", node.data_address},    {"sessions", node.sessions},
+      json it = {{"name", node.node.name},
+                 {"incarnation", raw(node.node.incarnation)},
+                 {"alive", node.alive},
+                 {"control", node.control_address},
+                 {"data", node.data_address},
+                 {"sessions", node.sessions},
                  {"capacity", node.capacity_sessions}};
       if (const auto found = figures.find(node.node.name); found != figures.end()) {
         json figures_of = json::parse(found->second, nullptr, false);
@@ -251,11 +256,9 @@ orchestrator_core_actor::behavior_type orchestrator_behavior(
 result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system, orchestrator_options how,
                                                     std::unique_ptr<stores::record_store> store) {
   const auto term = store->begin_term();
-  if (!term)
-    return term.failure();
+  if (!term) return term.failure();
   auto records = store->load();
-  if (!records)
-    return records.failure();
+  if (!records) return records.failure();
   protocol::cluster_table::options options;
   options.term = *term;
   options.suspect_after = how.liveness.suspect_after;

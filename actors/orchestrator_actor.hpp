@@ -8,9 +8,9 @@
 
 namespace baton::actors {
 
-/// Knows the members, calls the dead dead, and moves groups: carries out what its `cluster_table` decides on the record
-/// store. On a thread of its own, since the store may take milliseconds. Never on the data path: while it is away, streams go
-/// on and only promotion waits.
+/// Knows the members, calls the dead dead, and moves groups: carries out what its `cluster_table` decides on
+/// the record store. On a thread of its own, since the store may take milliseconds. Never on the data path:
+/// while it is away, streams go on and only promotion waits.
 ///
 /// | message | reply | effect |
 /// |---|---|---|

@@ -51,12 +51,14 @@ struct primary_state {
       self->send(replicator, message);
   }
 
-  // --- effects --------------------------------------------------------------------------------------------------------
+  // --- effects
+  // --------------------------------------------------------------------------------------------------------
 
   void act(pointer self, protocol::take_replicas& order) {
     log().info("taking over group={} epoch={}", raw(order.group), raw(order.epoch));
-    self->request(node->standby, limits::request_timeout, order)
-        .then([this, self](taken_replicas& taken) { on_taken(self, taken); });
+    self->request(node->standby, limits::request_timeout, order).then([this, self](taken_replicas& taken) {
+      on_taken(self, taken);
+    });
   }
   void act(pointer self, protocol::return_replicas& order) {
     log().info("stepping down group={} sessions={}", raw(order.group), order.sessions.size());
@@ -77,12 +79,13 @@ struct primary_state {
     }
     self->request(gateway->second, limits::request_timeout, wire<seal>{effect.order})
         .then([answered](const wire<seal_reply>& reply) { answered(reply.read()); },
-              [answered](const caf::error&) { answered(error{errc::timed_out, "no answer to a seal"}); });
+              [answered](const caf::error&) {
+                answered(error{errc::timed_out, "no answer to a seal"});
+              });
   }
   void act(pointer, protocol::reply_open& effect) {
     const auto found = open_requests.find(effect.to);
-    if (found == open_requests.end())
-      return;
+    if (found == open_requests.end()) return;
     found->second.deliver(wire<open_turn_reply>{effect.reply});
     open_requests.erase(found);
   }
@@ -97,13 +100,13 @@ struct primary_state {
   }
   void act(pointer self, protocol::ask_in_sync& effect) {
     const group_id group = effect.change.group;
-    if (!orchestrator)
-      return;  // asked again on a tick
+    if (!orchestrator) return;  // asked again on a tick
     self->request(orchestrator, limits::request_timeout, wire<in_sync_change>{effect.change})
-        .then([this, self, group](const wire<in_sync_reply>& reply) {
-          carry_out(self, table->on_in_sync_reply(group, reply.read(), steady::now()));
-        },
-              [](const caf::error&) {});
+        .then(
+            [this, self, group](const wire<in_sync_reply>& reply) {
+              carry_out(self, table->on_in_sync_reply(group, reply.read(), steady::now()));
+            },
+            [](const caf::error&) {});
   }
   void act(pointer self, protocol::begin_replication& order) { to_all_links(self, order); }
   void act(pointer self, protocol::replicate_records& order) { to_all_links(self, order); }
@@ -117,19 +120,18 @@ struct primary_state {
   void act(pointer self, protocol::stop_engine& order) { self->send(node->engine_loop, order); }
   void act(pointer self, protocol::drop_engine& order) { self->send(node->engine_loop, order); }
 
-  // --- events ---------------------------------------------------------------------------------------------------------
+  // --- events
+  // ---------------------------------------------------------------------------------------------------------
 
   void on_taken(pointer self, taken_replicas& taken) {
     std::optional<std::vector<protocol::held_replica>> sessions;
-    if (taken.taken)
-      sessions = std::move(taken.sessions);
+    if (taken.taken) sessions = std::move(taken.sessions);
     carry_out(self, table->on_replicas(taken.group, taken.epoch, std::move(sessions), steady::now()));
   }
 
   bool on_hello(pointer self, const wire<gateway_hello>& message, const gateway_actor& handle) {
     const auto hello = message.read();
-    if (!hello)
-      return false;
+    if (!hello) return false;
     log().debug("gateway known name={}", hello->gateway.name);
     gateways.insert_or_assign(hello->gateway, handle);
     self->monitor(handle);
@@ -138,8 +140,7 @@ struct primary_state {
 
   void on_down(pointer self, const caf::down_msg& down) {
     for (auto it = gateways.begin(); it != gateways.end(); ++it) {
-      if (it->second.address() != down.source)
-        continue;
+      if (it->second.address() != down.source) continue;
       const process_id lost = it->first;
       gateways.erase(it);
       log().info("gateway lost name={}", lost.name);
@@ -164,8 +165,7 @@ struct primary_state {
   }
 
   void on_packed(pointer self, const packed_slot& packed) {
-    if (table->exports_current(packed.rows.session, packed.rows.generation))
-      to_all_links(self, packed);
+    if (table->exports_current(packed.rows.session, packed.rows.generation)) to_all_links(self, packed);
   }
 
   void on_link(pointer self, const link_report& report) {
@@ -211,9 +211,12 @@ struct primary_state {
     out["demotions"] = counted.demotions;
     out["refused"] = counted.refused;
     const auto replicas = node->plane->counted();
-    out["replica"] = {{"records", replicas.records},   {"stale", replicas.stale},
-                      {"gaps", replicas.gaps},         {"forks", replicas.forks},
-                      {"corrupt", replicas.corrupt},   {"refused_rows", replicas.refused_rows},
+    out["replica"] = {{"records", replicas.records},
+                      {"stale", replicas.stale},
+                      {"gaps", replicas.gaps},
+                      {"forks", replicas.forks},
+                      {"corrupt", replicas.corrupt},
+                      {"refused_rows", replicas.refused_rows},
                       {"synced_rows", replicas.synced_rows}};
     const auto staging = node->device->staging().used();
     out["staging"] = {{"slots", staging.total}, {"lent", staging.lent}, {"quarantined", staging.quarantined}};
@@ -234,7 +237,8 @@ struct primary_state {
 };
 
 primary_core_actor::behavior_type primary_behavior(primary_core_actor::stateful_pointer<primary_state> self,
-                                                   std::shared_ptr<node_parts> node, protocol::primary_table::options options) {
+                                                   std::shared_ptr<node_parts> node,
+                                                   protocol::primary_table::options options) {
   self->state.init(self, std::move(node), std::move(options));
   auto& state = self->state;
   return {
@@ -243,8 +247,7 @@ primary_core_actor::behavior_type primary_behavior(primary_core_actor::stateful_
       },
       [self, &state](const wire<open_turn>& request) { return state.on_open(self, request); },
       [self, &state](const wire<end_turn>& message) {
-        if (const auto request = message.read())
-          state.carry_out(self, state.table->on_end_turn(*request));
+        if (const auto request = message.read()) state.carry_out(self, state.table->on_end_turn(*request));
       },
       [&state](status_atom) { return state.figures(); },
       [self, &state](const protocol::engine_step& step) {

@@ -47,7 +47,8 @@ struct replicator_state {
     self->delayed_send(self, tick_period, tick_atom::value);
   }
 
-  // --- the connection -------------------------------------------------------------------------------------------------
+  // --- the connection
+  // -------------------------------------------------------------------------------------------------
 
   void connect(pointer self) {
     const auto to = caf::actor_cast<caf::actor_addr>(self);
@@ -60,15 +61,15 @@ struct replicator_state {
         [deliver](transports::connection_id from, std::shared_ptr<const link_frame> frame) {
           deliver(inbound_frame{from, std::move(frame)});
         },
-        [deliver](transports::connection_id from, const error& why) { deliver(connection_lost{from, why}); });
+        [deliver](transports::connection_id from, const error& why) {
+          deliver(connection_lost{from, why});
+        });
     retry_at = steady::now() + 100ms;
-    if (connected)
-      connection = *connected;
+    if (connected) connection = *connected;
   }
 
   void disconnect(pointer self) {
-    if (!connection)
-      return;
+    if (!connection) return;
     node->transport->close(*connection);
     on_down(self);
   }
@@ -76,32 +77,27 @@ struct replicator_state {
   void on_down(pointer self) {
     connection.reset();
     sender->on_disconnected();
-    if (!welcomed)
-      return;
+    if (!welcomed) return;
     welcomed = false;
     log().info("link down standby={}", standby);
     self->send(node->primary, link_report{standby, peer, false, carrier});
   }
 
   void on_target(pointer self, const link_target& next) {
-    if (next.node == target.node && next.data_address == target.data_address)
-      return;
+    if (next.node == target.node && next.data_address == target.data_address) return;
     disconnect(self);
     target = next;
-    if (!target.data_address.empty())
-      connect(self);
+    if (!target.data_address.empty()) connect(self);
   }
 
   void on_lost(pointer self, const connection_lost& lost) {
-    if (!connection || *connection != lost.connection)
-      return;
+    if (!connection || *connection != lost.connection) return;
     log().debug("connection lost standby={} reason={}", standby, lost.reason.what);
     on_down(self);
   }
 
   void on_frame(pointer self, const inbound_frame& inbound) {
-    if (!connection || *connection != inbound.connection)
-      return;
+    if (!connection || *connection != inbound.connection) return;
     if (const auto* welcome = std::get_if<link_welcome>(inbound.frame.get())) {
       welcomed = true;
       peer = welcome->from;
@@ -124,14 +120,13 @@ struct replicator_state {
 
   void on_tick(pointer self) {
     self->delayed_send(self, tick_period, tick_atom::value);
-    if (!connection && !target.data_address.empty() && steady::now() >= retry_at)
-      connect(self);
-    if (welcomed)
-      carry_out(self, sender->on_tick(steady::now()));
+    if (!connection && !target.data_address.empty() && steady::now() >= retry_at) connect(self);
+    if (welcomed) carry_out(self, sender->on_tick(steady::now()));
     self->send(node->primary, link_figures{standby, carrier, welcomed, sender->counted()});
   }
 
-  // --- what the sender decides ------------------------------------------------------------------------------------------
+  // --- what the sender decides
+  // ------------------------------------------------------------------------------------------
 
   void carry_out(pointer self, protocol::link_effects effects, const gpu::staging_slot* slot = nullptr) {
     for (protocol::link_effect& effect : effects) {
@@ -146,14 +141,12 @@ struct replicator_state {
       } else {
         self->send(node->primary, link_news{standby, std::move(effect)});
       }
-      if (!connection)
-        return;  // a failed send has taken the link down
+      if (!connection) return;  // a failed send has taken the link down
     }
   }
 
   void send(pointer self, const result<void>& sent) {
-    if (sent)
-      return;
+    if (sent) return;
     log().warn("link send failed standby={} reason={}", standby, sent.failure().what);
     disconnect(self);
   }
@@ -162,7 +155,8 @@ struct replicator_state {
     const memory_region whole = slot.region();
     const memory_region part{whole.address, rows.rows.bytes, whole.kind};
     // The completion holds the slot: memory in flight is never reused (design rule 11).
-    send(self, node->transport->send_rows(*connection, encode(rows.rows), part, [slot](const result<void>&) {}));
+    send(self,
+         node->transport->send_rows(*connection, encode(rows.rows), part, [slot](const result<void>&) {}));
   }
 
   void on_packed(pointer self, const packed_slot& packed) {

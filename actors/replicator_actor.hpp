@@ -8,8 +8,8 @@
 
 namespace baton::actors {
 
-/// One link, from this node to one standby: connects, says hello, and carries out what its `link_sender` decides. Closes and
-/// reconnects when the standby owes an acknowledgement past the deadline.
+/// One link, from this node to one standby: connects, says hello, and carries out what its `link_sender`
+/// decides. Closes and reconnects when the standby owes an acknowledgement past the deadline.
 ///
 /// | message | effect |
 /// |---|---|
@@ -19,7 +19,9 @@ namespace baton::actors {
 /// | `inbound_frame`, `connection_lost` | from the data plane |
 /// | `tick` | deadlines, reconnects |
 ///
-/// Reports to the primary: `link_report` when up or down, `link_news` for progress, fencing and wants, `link_figures`.
-replicator_actor spawn_replicator_actor(caf::actor_system& system, std::shared_ptr<node_parts> node, std::string standby);
+/// Reports to the primary: `link_report` when up or down, `link_news` for progress, fencing and wants,
+/// `link_figures`.
+replicator_actor spawn_replicator_actor(caf::actor_system& system, std::shared_ptr<node_parts> node,
+                                        std::string standby);
 
 }  // namespace baton::actors

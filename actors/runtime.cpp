@@ -24,10 +24,12 @@ class runtime::local_network {
   std::shared_ptr<transports::inproc_network> wire = std::make_shared<transports::inproc_network>();
 };
 
-std::shared_ptr<runtime::local_network> runtime::make_local_network() { return std::make_shared<local_network>(); }
+std::shared_ptr<runtime::local_network> runtime::make_local_network() {
+  return std::make_shared<local_network>();
+}
 
-std::unique_ptr<transports::transport> runtime::make_inproc_transport(const std::shared_ptr<local_network>& network,
-                                                                      transports::frame_sink& sink) {
+std::unique_ptr<transports::transport> runtime::make_inproc_transport(
+    const std::shared_ptr<local_network>& network, transports::frame_sink& sink) {
   return std::make_unique<transports::inproc_transport>(network->wire, sink);
 }
 
@@ -48,11 +50,9 @@ class runtime_body final : public runtime {
 
   result<std::string> add_orchestrator(const orchestrator_options& how) override {
     auto store = stores::open_sqlite_store(how.store_path);
-    if (!store)
-      return store.failure();
+    if (!store) return store.failure();
     auto actor = spawn_orchestrator_actor(system_, how, std::move(*store));
-    if (!actor)
-      return actor.failure();
+    if (!actor) return actor.failure();
     auto address = publish(system_, directory(), *actor, how.listen);
     if (!address) {
       end(caf::actor_cast<caf::actor>(*actor));
@@ -64,8 +64,7 @@ class runtime_body final : public runtime {
 
   result<std::string> add_node(const node_options& how, const engine_factory& engine) override {
     auto made = node::start(system_, how, engine, directory(), local_ == nullptr ? nullptr : local_->wire);
-    if (!made)
-      return made.failure();
+    if (!made) return made.failure();
     const std::string address = (*made)->control_address();
     const std::lock_guard lock{guard_};
     nodes_.insert_or_assign(how.name, std::move(*made));
@@ -98,16 +97,12 @@ class runtime_body final : public runtime {
     part single;
     {
       const std::lock_guard lock{guard_};
-      if (auto found = nodes_.extract(name); !found.empty())
-        dead = std::move(found.mapped());
-      if (auto found = parts_.extract(name); !found.empty())
-        single = std::move(found.mapped());
+      if (auto found = nodes_.extract(name); !found.empty()) dead = std::move(found.mapped());
+      if (auto found = parts_.extract(name); !found.empty()) single = std::move(found.mapped());
       services_.erase(name);
     }
-    if (dead != nullptr)
-      dead->stop();
-    if (single.actor)
-      end(single.actor, single.address);
+    if (dead != nullptr) dead->stop();
+    if (single.actor) end(single.actor, single.address);
   }
 
   void stop() override {
@@ -139,8 +134,7 @@ class runtime_body final : public runtime {
   }
 
   void end(const caf::actor& actor, const std::string& address = {}) {
-    if (local_ != nullptr && address.starts_with(local_prefix))
-      local_->directory->retract(address);
+    if (local_ != nullptr && address.starts_with(local_prefix)) local_->directory->retract(address);
     caf::scoped_actor waiter{system_};
     caf::anon_send_exit(actor, caf::exit_reason::kill);
     waiter->wait_for(actor);
@@ -167,8 +161,7 @@ result<std::unique_ptr<runtime>> runtime::start(std::size_t threads, std::shared
 
 result<std::string> fetch_status(const std::string& orchestrator, std::chrono::milliseconds timeout) {
   const auto where = parse_endpoint(orchestrator);
-  if (!where)
-    return where.failure();
+  if (!where) return where.failure();
   system_config config{1};
   caf::actor_system system{config};
   auto found = system.middleman().remote_actor<orchestrator_actor>(where->host, where->port);

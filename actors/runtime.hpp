@@ -31,22 +31,24 @@ struct orchestrator_options {
   liveness_options liveness;
 };
 
-/// Makes a transport that reports to `sink`, which outlives it: an embedder's own, or one with faults for tests.
-using transport_factory = std::function<result<std::unique_ptr<transports::transport>>(transports::frame_sink& sink)>;
+/// Makes a transport that reports to `sink`, which outlives it: an embedder's own, or one with faults for
+/// tests.
+using transport_factory =
+    std::function<result<std::unique_ptr<transports::transport>>(transports::frame_sink& sink)>;
 
 struct node_options {
   std::string name;
-  std::string orchestrator;                 ///< "host:port"; tried again until it answers
+  std::string orchestrator;  ///< "host:port"; tried again until it answers
   std::string control_listen = "127.0.0.1:0";
   std::string data_listen = "127.0.0.1:0";
-  std::vector<std::string> replicate_to;    ///< names of the nodes that links lead to
-  std::string transport = "ucx";            ///< "ucx" (over TCP), "ucx-shm", or "inproc" (nodes of one process)
-  transport_factory make_transport;         ///< used instead of `transport` if set
-  std::string network_devices;              ///< "ucx": interfaces to use, e.g. "lo"; empty: chosen by the listen address
-  std::string commit = "semi-sync";         ///< async | semi-sync | quorum:K | strict
-  std::uint32_t every_tokens = 1;           ///< rows are shipped after this many tokens at the latest
-  std::size_t replica_memory_bytes = 64U << 20;   ///< staging memory for rows on the way
-  std::size_t sessions = 16;                ///< places in the engine: a third for own sessions, the rest for replicas
+  std::vector<std::string> replicate_to;  ///< names of the nodes that links lead to
+  std::string transport = "ucx";          ///< "ucx" (over TCP), "ucx-shm", or "inproc" (nodes of one process)
+  transport_factory make_transport;       ///< used instead of `transport` if set
+  std::string network_devices;  ///< "ucx": interfaces to use, e.g. "lo"; empty: chosen by the listen address
+  std::string commit = "semi-sync";              ///< async | semi-sync | quorum:K | strict
+  std::uint32_t every_tokens = 1;                ///< rows are shipped after this many tokens at the latest
+  std::size_t replica_memory_bytes = 64U << 20;  ///< staging memory for rows on the way
+  std::size_t sessions = 16;  ///< places in the engine: a third for own sessions, the rest for replicas
   liveness_options liveness;
 };
 
@@ -63,24 +65,26 @@ using engine_factory = std::function<result<std::unique_ptr<engines::engine>>()>
 /// One process's share of a deployment: an actor system and the parts started in it. Thread-safe.
 class runtime {
  public:
-  /// What in-process deployments share: parts whose addresses begin with "local:" and nodes with transport "inproc" find
-  /// each other here. Pass the same one to each runtime of a test.
+  /// What in-process deployments share: parts whose addresses begin with "local:" and nodes with transport
+  /// "inproc" find each other here. Pass the same one to each runtime of a test.
   class local_network;
 
   /// Starts the actor system. `threads`: for actors; engines and transports have their own.
-  static result<std::unique_ptr<runtime>> start(std::size_t threads = 2, std::shared_ptr<local_network> local = nullptr);
+  static result<std::unique_ptr<runtime>> start(std::size_t threads = 2,
+                                                std::shared_ptr<local_network> local = nullptr);
   static std::shared_ptr<local_network> make_local_network();
   /// A plain "inproc" transport on that network, e.g. to put faults over.
-  static std::unique_ptr<transports::transport> make_inproc_transport(const std::shared_ptr<local_network>& network,
-                                                                      transports::frame_sink& sink);
+  static std::unique_ptr<transports::transport> make_inproc_transport(
+      const std::shared_ptr<local_network>& network, transports::frame_sink& sink);
 
   virtual ~runtime() = default;
 
-  /// Each starts a part and returns the address where its control actor listens. An error names what is wrong (port in
-  /// use, unreadable store, model that does not load) and leaves nothing running of the part.
+  /// Each starts a part and returns the address where its control actor listens. An error names what is wrong
+  /// (port in use, unreadable store, model that does not load) and leaves nothing running of the part.
   virtual result<std::string> add_orchestrator(const orchestrator_options& how) = 0;
   virtual result<std::string> add_node(const node_options& how, const engine_factory& engine) = 0;
-  virtual result<std::string> add_gateway(const gateway_options& how, std::shared_ptr<const engines::tokenizer> text) = 0;
+  virtual result<std::string> add_gateway(const gateway_options& how,
+                                          std::shared_ptr<const engines::tokenizer> text) = 0;
 
   /// The service of a gateway started here, by name; nothing if unknown. Lives as long as the runtime.
   [[nodiscard]] virtual std::shared_ptr<completion_service> gateway(const std::string& name) = 0;

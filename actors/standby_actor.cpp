@@ -29,12 +29,13 @@ struct standby_state {
   void on_unpacked(pointer self, const unpacked_rows& rows) {
     const protocol::import_rows& what = rows.rows;
     bool wanted = false;
-    auto effects = node->plane->with_replicas([&](protocol::replica_set& replicas) -> protocol::replica_effects {
-      wanted = replicas.current(what.session, what.generation);
-      if (wanted && !rows.outcome)
-        return replicas.on_imported(what.session, what.generation, what.first + what.count, rows.outcome);
-      return {};
-    });
+    auto effects =
+        node->plane->with_replicas([&](protocol::replica_set& replicas) -> protocol::replica_effects {
+          wanted = replicas.current(what.session, what.generation);
+          if (wanted && !rows.outcome)
+            return replicas.on_imported(what.session, what.generation, what.first + what.count, rows.outcome);
+          return {};
+        });
     if (!rows.outcome)
       log_of("standby")->warn("rows refused reason={}", rows.outcome.failure().what);
     else if (wanted)
@@ -43,11 +44,11 @@ struct standby_state {
   }
 
   void on_imported(pointer self, const import_done& done) {
-    if (!done.outcome)
-      log_of("standby")->warn("import failed reason={}", done.outcome.failure().what);
+    if (!done.outcome) log_of("standby")->warn("import failed reason={}", done.outcome.failure().what);
     carry_out(self, node->plane->with_replicas([&](protocol::replica_set& replicas) {
       return replicas.on_imported(done.session, done.generation, done.end, done.outcome);
-    }), {});
+    }),
+              {});
   }
 
   taken_replicas take(const protocol::take_replicas& order) {
@@ -65,7 +66,8 @@ struct standby_state {
   void take_back(pointer self, const protocol::return_replicas& order) {
     carry_out(self, node->plane->with_replicas([&](protocol::replica_set& replicas) {
       return replicas.take_back(order.group, order.sessions);
-    }), {});
+    }),
+              {});
   }
 };
 
@@ -73,11 +75,12 @@ standby_actor::behavior_type standby_behavior(standby_actor::stateful_pointer<st
                                               std::shared_ptr<node_parts> node) {
   self->state.node = std::move(node);
   auto& state = self->state;
-  return {[self, &state](const replica_orders& orders) { state.carry_out(self, orders.effects, orders.slot); },
-          [self, &state](const unpacked_rows& rows) { state.on_unpacked(self, rows); },
-          [self, &state](const import_done& done) { state.on_imported(self, done); },
-          [&state](const protocol::take_replicas& order) { return state.take(order); },
-          [self, &state](const protocol::return_replicas& order) { state.take_back(self, order); }};
+  return {
+      [self, &state](const replica_orders& orders) { state.carry_out(self, orders.effects, orders.slot); },
+      [self, &state](const unpacked_rows& rows) { state.on_unpacked(self, rows); },
+      [self, &state](const import_done& done) { state.on_imported(self, done); },
+      [&state](const protocol::take_replicas& order) { return state.take(order); },
+      [self, &state](const protocol::return_replicas& order) { state.take_back(self, order); }};
 }
 
 }  // namespace

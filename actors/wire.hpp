@@ -16,8 +16,9 @@
 
 namespace baton::actors {
 
-/// One element of a CAF message: the Cap'n Proto bytes of a `Message`. One C++ type per message, so that actor interfaces
-/// stay strongly typed; CAF copies the bytes as they are. Reading never throws: what a peer sends may be anything.
+/// One element of a CAF message: the Cap'n Proto bytes of a `Message`. One C++ type per message, so that
+/// actor interfaces stay strongly typed; CAF copies the bytes as they are. Reading never throws: what a peer
+/// sends may be anything.
 template <class Message>
 class wire {
  public:
@@ -46,7 +47,8 @@ class wire {
   }
 
  private:
-  std::vector<char> bytes_;  // of CAF's byte sequences the one without a small-buffer optimisation: aligned to 16
+  std::vector<char>
+      bytes_;  // of CAF's byte sequences the one without a small-buffer optimisation: aligned to 16
 };
 
 }  // namespace baton::actors

@@ -99,6 +99,11 @@ CLI::App* add_demo(CLI::App& app, arguments& into) {
       ->capture_default_str();
   command->add_option("--kill-after", scenario.kill_after,
                       "Lose the node after this many tokens (default: half)");
+  command
+      ->add_option("--losses", scenario.losses,
+                   "Lose a node this many times, in turns that follow each other")
+      ->check(CLI::Range(1U, 1000U))
+      ->capture_default_str();
   command->add_option("--context", scenario.context, "Pad the chat to about this many tokens")
       ->check(CLI::Range(1U, 1U << 20))
       ->capture_default_str();
@@ -120,6 +125,11 @@ CLI::App* add_bench(CLI::App& app, arguments& into) {
       ->required()
       ->check(CLI::IsMember({"gap", "overhead"}));
   command->add_flag("--full", into.bench.full, "gap: 8000 tokens of context as well (a quarter of an hour)");
+  command
+      ->add_option("--losses", into.bench.losses,
+                   "gap: nodes lost one after the other, of which the middle gap counts")
+      ->check(CLI::Range(1U, 100U))
+      ->capture_default_str();
   command->add_option("--rounds", into.bench.rounds, "overhead: pairs of runs")
       ->check(CLI::Range(1U, 1000U))
       ->capture_default_str();

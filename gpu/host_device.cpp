@@ -8,8 +8,8 @@
 namespace baton::gpu {
 namespace {
 
-/// Checks that every row of `count` positions lies within the image and that the rows fit `slot`; returns their bytes.
-/// All sums are checked: strips come from an engine's own format and may be anything.
+/// Checks that every row of `count` positions lies within the image and that the rows fit `slot`; returns
+/// their bytes. All sums are checked: strips come from an engine's own format and may be anything.
 result<std::size_t> checked_bytes(const kv_layout& layout, const kv_image& image, std::uint32_t count,
                                   memory_region slot) {
   if (slot.kind == memory_kind::cuda_device)
@@ -19,8 +19,8 @@ result<std::size_t> checked_bytes(const kv_layout& layout, const kv_image& image
                                         " strips for a layout of " + std::to_string(layout.row_bytes.size()) +
                                         " regions"};
   if (count > image.count)
-    return {errc::invalid_argument, std::to_string(count) + " positions for an image of " +
-                                        std::to_string(image.count)};
+    return {errc::invalid_argument,
+            std::to_string(count) + " positions for an image of " + std::to_string(image.count)};
   std::size_t total = 0;
   if (__builtin_mul_overflow(layout.bytes_per_token(), std::size_t{count}, &total) || total > slot.size_bytes)
     return {errc::invalid_argument, std::to_string(count) + " positions of " +
@@ -35,11 +35,10 @@ result<std::size_t> checked_bytes(const kv_layout& layout, const kv_image& image
                            __builtin_add_overflow(end, strip.offset_bytes, &end) ||
                            __builtin_add_overflow(end, row, &end);
     if (overflows || end > image.bytes.size() || (count > 1 && strip.stride_bytes < row))
-      return {errc::invalid_argument, "strip " + std::to_string(region) + " (offset " +
-                                          std::to_string(strip.offset_bytes) + ", stride " +
-                                          std::to_string(strip.stride_bytes) + ", row " + std::to_string(row) +
-                                          ") does not fit an image of " + std::to_string(image.bytes.size()) +
-                                          " bytes"};
+      return {errc::invalid_argument,
+              "strip " + std::to_string(region) + " (offset " + std::to_string(strip.offset_bytes) +
+                  ", stride " + std::to_string(strip.stride_bytes) + ", row " + std::to_string(row) +
+                  ") does not fit an image of " + std::to_string(image.bytes.size()) + " bytes"};
   }
   return total;
 }
@@ -48,9 +47,13 @@ result<std::size_t> checked_bytes(const kv_layout& layout, const kv_image& image
 
 host_device::host_device(staging_ring::options staging) : staging_(staging) {}
 
-std::string_view host_device::name() const { return "host"; }
+std::string_view host_device::name() const {
+  return "host";
+}
 
-staging_ring& host_device::staging() { return staging_; }
+staging_ring& host_device::staging() {
+  return staging_;
+}
 
 result<std::uint64_t> host_device::pack(const kv_layout& layout, const kv_image& image, memory_region slot) {
   const auto total = checked_bytes(layout, image, image.count, slot);

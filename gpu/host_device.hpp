@@ -7,8 +7,9 @@
 
 namespace baton::gpu {
 
-/// The device without a GPU: staging in ordinary host memory, pack and unpack by the calling thread. What a CPU engine
-/// uses, and the reference that a GPU body is tested against. Thread-safe; calls on different slots run in parallel.
+/// The device without a GPU: staging in ordinary host memory, pack and unpack by the calling thread. What a
+/// CPU engine uses, and the reference that a GPU body is tested against. Thread-safe; calls on different
+/// slots run in parallel.
 class host_device final : public device {
  public:
   /// Allocates the ring; throws std::runtime_error when there is no memory for it or `staging` asks for none.
@@ -17,8 +18,8 @@ class host_device final : public device {
   [[nodiscard]] std::string_view name() const override;
   [[nodiscard]] staging_ring& staging() override;
   result<std::uint64_t> pack(const kv_layout& layout, const kv_image& image, memory_region slot) override;
-  result<void> unpack(const kv_layout& layout, memory_region slot, std::uint32_t count, std::uint64_t checksum,
-                      kv_image& image) override;
+  result<void> unpack(const kv_layout& layout, memory_region slot, std::uint32_t count,
+                      std::uint64_t checksum, kv_image& image) override;
 
  private:
   staging_ring staging_;

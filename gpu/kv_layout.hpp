@@ -11,9 +11,10 @@
 /// Where the KV rows of a token lie, in an engine's memory and on the wire.
 namespace baton::gpu {
 
-/// The rows of one token, region by region. A region is the K or the V tensor of one layer; its row is what one token
-/// adds to it. On the wire and in staging memory the rows are position-major: all regions of the first position, then all
-/// of the next. So a prefix of positions is a prefix of bytes, and cutting at any position moves nothing.
+/// The rows of one token, region by region. A region is the K or the V tensor of one layer; its row is what
+/// one token adds to it. On the wire and in staging memory the rows are position-major: all regions of the
+/// first position, then all of the next. So a prefix of positions is a prefix of bytes, and cutting at any
+/// position moves nothing.
 struct kv_layout {
   std::vector<std::uint32_t> row_bytes;  ///< per region, in a fixed order
 
@@ -29,8 +30,8 @@ struct kv_strip {
   std::size_t stride_bytes = 0;
 };
 
-/// The rows of `count` positions as an engine exports or imports them: its own format, with strips that say where the rows
-/// are. `strips` has one entry per region of the layout.
+/// The rows of `count` positions as an engine exports or imports them: its own format, with strips that say
+/// where the rows are. `strips` has one entry per region of the layout.
 struct kv_image {
   std::vector<std::byte> bytes;
   std::vector<kv_strip> strips;

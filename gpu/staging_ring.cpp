@@ -34,11 +34,12 @@ struct staging_ring::pool {
     base = static_cast<std::byte*>(mapped);
     std::memset(base, 0, size_bytes);  // touched now, so that no page fault meets a token
     free.reserve(how.slots);           // giving back never allocates
-    for (std::size_t i = how.slots; i-- > 0;) free.push_back(i);
+    for (std::size_t i = how.slots; i-- > 0;)
+      free.push_back(i);
   }
 
-  /// The ring and the last slot are gone. A quarantined slot may still be written by a failed endpoint, so its memory is
-  /// then never handed back to the system.
+  /// The ring and the last slot are gone. A quarantined slot may still be written by a failed endpoint, so
+  /// its memory is then never handed back to the system.
   ~pool() {
     if (quarantined == 0) ::munmap(base, size_bytes);
   }
@@ -91,8 +92,8 @@ staging_ring::~staging_ring() = default;
 
 result<staging_slot> staging_ring::acquire(std::size_t size_bytes) {
   if (size_bytes > pool_->how.slot_bytes)
-    return {errc::no_room, "a staging slot has " + std::to_string(pool_->how.slot_bytes) + " bytes, asked for " +
-                               std::to_string(size_bytes)};
+    return {errc::no_room, "a staging slot has " + std::to_string(pool_->how.slot_bytes) +
+                               " bytes, asked for " + std::to_string(size_bytes)};
   std::size_t index = 0;
   {
     const std::lock_guard lock(pool_->mutex);
@@ -109,8 +110,12 @@ staging_ring::usage staging_ring::used() const {
   return {pool_->how.slots, pool_->how.slots - pool_->free.size() - pool_->quarantined, pool_->quarantined};
 }
 
-std::size_t staging_ring::slot_bytes() const noexcept { return pool_->how.slot_bytes; }
+std::size_t staging_ring::slot_bytes() const noexcept {
+  return pool_->how.slot_bytes;
+}
 
-memory_region staging_ring::whole() const noexcept { return {pool_->base, pool_->size_bytes, memory_kind::host}; }
+memory_region staging_ring::whole() const noexcept {
+  return {pool_->base, pool_->size_bytes, memory_kind::host};
+}
 
 }  // namespace baton::gpu

@@ -14,15 +14,16 @@ namespace baton::gpu {
 
 class staging_ring;
 
-/// A slot on loan from the ring: given back when the last copy of the handle goes. Copy it to share the slot, e.g. one
-/// delta that several links send. Safe to drop on any thread.
+/// A slot on loan from the ring: given back when the last copy of the handle goes. Copy it to share the slot,
+/// e.g. one delta that several links send. Safe to drop on any thread.
 class staging_slot {
  public:
   staging_slot() = default;
 
   [[nodiscard]] bool held() const noexcept { return lease_ != nullptr; }
   [[nodiscard]] memory_region region() const noexcept;
-  /// Takes the slot out of use for the life of the process, because a failed endpoint may still write to it (protocol Z2).
+  /// Takes the slot out of use for the life of the process, because a failed endpoint may still write to it
+  /// (protocol Z2).
   void quarantine() noexcept;
 
  private:
@@ -32,8 +33,8 @@ class staging_slot {
   std::shared_ptr<lease> lease_;
 };
 
-/// A fixed number of equal slots in one allocation, lent and given back. Never grows: when all are lent, `acquire` says
-/// `no_room` and replication lags instead of memory growing (design rule 10). Thread-safe.
+/// A fixed number of equal slots in one allocation, lent and given back. Never grows: when all are lent,
+/// `acquire` says `no_room` and replication lags instead of memory growing (design rule 10). Thread-safe.
 class staging_ring {
  public:
   struct options {
@@ -51,7 +52,8 @@ class staging_ring {
   staging_ring(const staging_ring&) = delete;
   staging_ring& operator=(const staging_ring&) = delete;
 
-  /// A free slot with room for `size_bytes`; `no_room` when all are lent or a slot is too small. Does not wait.
+  /// A free slot with room for `size_bytes`; `no_room` when all are lent or a slot is too small. Does not
+  /// wait.
   result<staging_slot> acquire(std::size_t size_bytes);
 
   [[nodiscard]] usage used() const;

@@ -9,16 +9,16 @@
 #include "schemas/errors.hpp"
 #include "schemas/link.hpp"
 
-/// Messages as bytes: Cap'n Proto, one flat message each, with read limits (see `limits.hpp`). This is the only door to the
-/// wire; no other room includes Cap'n Proto. Thread-safe, no state.
+/// Messages as bytes: Cap'n Proto, one flat message each, with read limits (see `limits.hpp`). This is the
+/// only door to the wire; no other room includes Cap'n Proto. Thread-safe, no state.
 namespace baton {
 
-/// The bytes of a message, a multiple of 8. Defined for every type listed at the end of codec.cpp.
+/// The bytes of a message, a multiple of 8. Defined for every type listed at the ends of codec_*.cpp.
 template <class Message>
 std::vector<std::byte> encode(const Message& message);
 
-/// The message in `bytes`, which need not be aligned. `malformed` for anything that does not parse, breaks a read limit,
-/// or carries an unknown variant: never an exception, never an assertion.
+/// The message in `bytes`, which need not be aligned. `malformed` for anything that does not parse, breaks a
+/// read limit, or carries an unknown variant: never an exception, never an assertion.
 template <class Message>
 result<Message> decode(std::span<const std::byte> bytes);
 

@@ -5,7 +5,7 @@ namespace baton::wire {
 
 static void put(capnp::List<capnp::Text>::Builder to, const std::vector<std::string>& from) {
   for (unsigned i = 0; i < to.size(); ++i)
-    to.set(i, from[i]);
+    to.set(i, to_wire(from[i]));
 }
 
 static void get(capnp::List<capnp::Text>::Reader from, std::vector<std::string>& to) {
@@ -16,8 +16,8 @@ static void get(capnp::List<capnp::Text>::Reader from, std::vector<std::string>&
 
 static void put(NodeRegistration::Builder to, const node_registration& from) {
   put(to.initNode(), from.node);
-  to.setControlAddress(from.control_address);
-  to.setDataAddress(from.data_address);
+  to.setControlAddress(to_wire(from.control_address));
+  to.setDataAddress(to_wire(from.data_address));
   put(to.initReplicateTo(from.replicate_to.size()), from.replicate_to);
   put(to.initFingerprint(from.fingerprint.size()), from.fingerprint);
   to.setCapacitySessions(from.capacity_sessions);
@@ -38,7 +38,7 @@ static void get(NodeRegistration::Reader from, node_registration& to) {
 
 static void put(GatewayRegistration::Builder to, const gateway_registration& from) {
   put(to.initGateway(), from.gateway);
-  to.setControlAddress(from.control_address);
+  to.setControlAddress(to_wire(from.control_address));
 }
 
 static void get(GatewayRegistration::Reader from, gateway_registration& to) {
@@ -57,7 +57,7 @@ static void put(GroupStatus::Builder to, const group_status& from) {
 
 static void get(GroupStatus::Reader from, group_status& to) {
   to = {group_id{from.getGroup()}, epoch{from.getEpoch()}, from.getOwner(),
-        from.getSessions(),        from.getSyncedTokens(),  from.getLagTokens()};
+        from.getSessions(),        from.getSyncedTokens(), from.getLagTokens()};
 }
 
 static void put(Heartbeat::Builder to, const heartbeat& from) {
@@ -66,8 +66,9 @@ static void put(Heartbeat::Builder to, const heartbeat& from) {
   to.setProgress(from.progress);
   to.setBusy(from.busy);
   to.setViewVersion(from.view_version);
-  put_list(to.initGroups(from.groups.size()), from.groups, [](auto one, const auto& group) { put(one, group); });
-  to.setFigures(from.figures);
+  put_list(to.initGroups(from.groups.size()), from.groups,
+           [](auto one, const auto& group) { put(one, group); });
+  to.setFigures(to_wire(from.figures));
 }
 
 static void get(Heartbeat::Reader from, heartbeat& to) {
@@ -95,7 +96,8 @@ static void put(GroupRecord::Builder to, const group_record& from) {
   to.setEpoch(raw(from.epoch));
   to.setRevision(from.revision);
   put(to.initOwner(), from.owner);
-  put_list(to.initInSync(from.in_sync.size()), from.in_sync, [](auto one, const auto& node) { put(one, node); });
+  put_list(to.initInSync(from.in_sync.size()), from.in_sync,
+           [](auto one, const auto& node) { put(one, node); });
 }
 
 static void get(GroupRecord::Reader from, group_record& to) {
@@ -108,8 +110,8 @@ static void get(GroupRecord::Reader from, group_record& to) {
 
 static void put(NodeView::Builder to, const node_view& from) {
   put(to.initNode(), from.node);
-  to.setControlAddress(from.control_address);
-  to.setDataAddress(from.data_address);
+  to.setControlAddress(to_wire(from.control_address));
+  to.setDataAddress(to_wire(from.data_address));
   put(to.initReplicateTo(from.replicate_to.size()), from.replicate_to);
   to.setAlive(from.alive);
   to.setSessions(from.sessions);
@@ -132,7 +134,7 @@ static void get(NodeView::Reader from, node_view& to) {
 
 static void put(GatewayView::Builder to, const gateway_view& from) {
   put(to.initGateway(), from.gateway);
-  to.setControlAddress(from.control_address);
+  to.setControlAddress(to_wire(from.control_address));
 }
 
 static void get(GatewayView::Reader from, gateway_view& to) {
@@ -144,8 +146,10 @@ static void put(ClusterView::Builder to, const cluster_view& from) {
   to.setTerm(from.term);
   to.setVersion(from.version);
   put_list(to.initNodes(from.nodes.size()), from.nodes, [](auto one, const auto& node) { put(one, node); });
-  put_list(to.initGateways(from.gateways.size()), from.gateways, [](auto one, const auto& it) { put(one, it); });
-  put_list(to.initGroups(from.groups.size()), from.groups, [](auto one, const auto& group) { put(one, group); });
+  put_list(to.initGateways(from.gateways.size()), from.gateways,
+           [](auto one, const auto& it) { put(one, it); });
+  put_list(to.initGroups(from.groups.size()), from.groups,
+           [](auto one, const auto& group) { put(one, group); });
 }
 
 static void get(ClusterView::Reader from, cluster_view& to) {
@@ -184,8 +188,12 @@ static void get(InSyncReply::Reader from, in_sync_reply& to) {
   get(from.getRecord(), to.record);
 }
 
-static void put(GatewayHello::Builder to, const gateway_hello& from) { put(to.initGateway(), from.gateway); }
-static void get(GatewayHello::Reader from, gateway_hello& to) { get(from.getGateway(), to.gateway); }
+static void put(GatewayHello::Builder to, const gateway_hello& from) {
+  put(to.initGateway(), from.gateway);
+}
+static void get(GatewayHello::Reader from, gateway_hello& to) {
+  get(from.getGateway(), to.gateway);
+}
 
 static void put(OpenTurn::Builder to, const open_turn& from) {
   to.setGroup(raw(from.group));
@@ -206,7 +214,7 @@ static void get(OpenTurn::Reader from, open_turn& to) {
 static void put(OpenTurnReply::Builder to, const open_turn_reply& from) {
   to.setAccepted(from.accepted);
   to.setRefusal(static_cast<std::uint16_t>(from.refusal));
-  to.setReason(from.reason);
+  to.setReason(to_wire(from.reason));
   put(to.initHave(), from.have);
   to.setCachedTokens(from.cached_tokens);
 }
@@ -248,7 +256,8 @@ static void get(TurnTokens::Reader from, turn_tokens& to) {
   get_plain(from.getTokens(), to.tokens);
   get_list(from.getReports(), to.reports, [](auto one, auto& report) {
     report.logprob = one.getLogprob();
-    get_list(one.getAlternatives(), report.alternatives, [](auto inner, auto& alternative) { get(inner, alternative); });
+    get_list(one.getAlternatives(), report.alternatives,
+             [](auto inner, auto& alternative) { get(inner, alternative); });
   });
   to.lag_tokens = from.getLagTokens();
   to.last = from.getLast();
@@ -264,7 +273,7 @@ static void put(TurnFailure::Builder to, const turn_failure& from) {
   to.setSession(raw(from.session));
   to.setTurn(from.turn);
   to.setCode(static_cast<std::uint16_t>(from.code));
-  to.setReason(from.reason);
+  to.setReason(to_wire(from.reason));
 }
 
 static void get(TurnFailure::Reader from, turn_failure& to) {

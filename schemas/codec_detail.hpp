@@ -2,8 +2,10 @@
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
+#include <kj/array.h>
 #include <kj/exception.h>
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -20,7 +22,13 @@ struct bad_value {
   const char* what;
 };
 
-inline std::string text_of(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
+/// The whole text: what Cap'n Proto makes of a std::string by itself ends at its first zero byte.
+inline capnp::Text::Reader to_wire(const std::string& text) {
+  return {text.c_str(), text.size()};
+}
+inline std::string text_of(capnp::Text::Reader text) {
+  return {text.begin(), text.size()};
+}
 
 /// Strong enums and plain numbers from the wire.
 template <class To, class From>
@@ -81,13 +89,13 @@ template <class Wire, class Message>
 result<Message> decode_as(std::span<const std::byte> bytes) {
   if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0 || bytes.size() > limits::message_bytes)
     return {errc::malformed, "message of " + std::to_string(bytes.size()) + " bytes"};
-  std::vector<capnp::word> aligned;
+  kj::Array<capnp::word> aligned;  // std::vector cannot hold words: they have no constructor
   const std::size_t words = bytes.size() / sizeof(capnp::word);
   const auto* first = reinterpret_cast<const capnp::word*>(bytes.data());
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(capnp::word) != 0) {
-    aligned.resize(words);
-    std::memcpy(aligned.data(), bytes.data(), bytes.size());
-    first = aligned.data();
+    aligned = kj::heapArray<capnp::word>(words);
+    std::memcpy(aligned.begin(), bytes.data(), bytes.size());
+    first = aligned.begin();
   }
   capnp::ReaderOptions limits_of_reader;
   limits_of_reader.traversalLimitInWords = words * limits::traversal_factor + 64;
@@ -107,16 +115,16 @@ result<Message> decode_as(std::span<const std::byte> bytes) {
 }  // namespace baton::codec_detail
 
 /// Defines the three functions of codec.hpp for one message type.
-#define BATON_MESSAGE(message, wire_struct)                                                      \
-  template <>                                                                                    \
-  std::string_view wire_name<message>() noexcept {                                               \
-    return "baton." #message;                                                                    \
-  }                                                                                              \
-  template <>                                                                                    \
-  std::vector<std::byte> encode<message>(const message& value) {                                 \
-    return codec_detail::encode_as<wire::wire_struct>(value);                                    \
-  }                                                                                              \
-  template <>                                                                                    \
-  result<message> decode<message>(std::span<const std::byte> bytes) {                            \
-    return codec_detail::decode_as<wire::wire_struct, message>(bytes);                           \
+#define BATON_MESSAGE(message, wire_struct)                            \
+  template <>                                                          \
+  std::string_view wire_name<message>() noexcept {                     \
+    return "baton." #message;                                          \
+  }                                                                    \
+  template <>                                                          \
+  std::vector<std::byte> encode<message>(const message& value) {       \
+    return codec_detail::encode_as<wire::wire_struct>(value);          \
+  }                                                                    \
+  template <>                                                          \
+  result<message> decode<message>(std::span<const std::byte> bytes) {  \
+    return codec_detail::decode_as<wire::wire_struct, message>(bytes); \
   }

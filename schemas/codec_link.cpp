@@ -11,6 +11,7 @@ static void put(Ack::Builder to, const replica_ack& from) {
   to.setExpected(from.expected);
   to.setProblem(from.has_problem ? static_cast<std::uint16_t>(from.problem) : 0);
   to.setAboutRows(from.about_rows);
+  to.setSequence(from.sequence);
 }
 
 static void get(Ack::Reader from, replica_ack& to) {
@@ -21,9 +22,9 @@ static void get(Ack::Reader from, replica_ack& to) {
   to.synced = from.getSynced();
   to.expected = from.getExpected();
   to.has_problem = from.getProblem() != 0;
-  if (to.has_problem)
-    to.problem = code_from_wire(from.getProblem());
+  if (to.has_problem) to.problem = code_from_wire(from.getProblem());
   to.about_rows = from.getAboutRows();
+  to.sequence = from.getSequence();
   if (to.synced > to.logged || to.expected < to.synced)
     throw bad_value{"positions of an acknowledgement out of order"};
 }
@@ -32,7 +33,9 @@ static void put(SessionRecords::Builder to, const session_records& from) {
   to.setGroup(raw(from.group));
   to.setEpoch(raw(from.epoch));
   to.setSession(raw(from.session));
-  put_list(to.initRecords(from.records.size()), from.records, [](auto one, const auto& record) { put(one, record); });
+  put_list(to.initRecords(from.records.size()), from.records,
+           [](auto one, const auto& record) { put(one, record); });
+  to.setSequence(from.sequence);
 }
 
 static void get(SessionRecords::Reader from, session_records& to) {
@@ -40,13 +43,16 @@ static void get(SessionRecords::Reader from, session_records& to) {
   to.epoch = epoch{from.getEpoch()};
   to.session = session_id{from.getSession()};
   get_list(from.getRecords(), to.records, [](auto one, auto& record) { get(one, record); });
+  to.sequence = from.getSequence();
 }
 
 static void put(Resync::Builder to, const resync_frame& from) {
   to.setGroup(raw(from.group));
   to.setEpoch(raw(from.epoch));
   to.setSession(raw(from.session));
-  put_list(to.initProbes(from.probes.size()), from.probes, [](auto one, const auto& point) { put(one, point); });
+  put_list(to.initProbes(from.probes.size()), from.probes,
+           [](auto one, const auto& point) { put(one, point); });
+  to.setSequence(from.sequence);
 }
 
 static void get(Resync::Reader from, resync_frame& to) {
@@ -54,8 +60,8 @@ static void get(Resync::Reader from, resync_frame& to) {
   to.epoch = epoch{from.getEpoch()};
   to.session = session_id{from.getSession()};
   get_list(from.getProbes(), to.probes, [](auto one, auto& point) { get(one, point); });
-  if (to.probes.size() > limits::resync_probes)
-    throw bad_value{"too many probes"};
+  to.sequence = from.getSequence();
+  if (to.probes.size() > limits::resync_probes) throw bad_value{"too many probes"};
 }
 
 static void put(LinkFrame::Builder to, const link_frame& from) {
@@ -63,7 +69,7 @@ static void put(LinkFrame::Builder to, const link_frame& from) {
     auto out = to.initHello();
     put(out.initFrom(), hello->from);
     put(out.initTo(), hello->to);
-    out.setSoftware(hello->software);
+    out.setSoftware(to_wire(hello->software));
     put(out.initFingerprint(hello->fingerprint.size()), hello->fingerprint);
   } else if (const auto* welcome = std::get_if<link_welcome>(&from)) {
     auto out = to.initWelcome();
@@ -72,7 +78,7 @@ static void put(LinkFrame::Builder to, const link_frame& from) {
   } else if (const auto* refusal = std::get_if<link_refusal>(&from)) {
     auto out = to.initRefusal();
     out.setCode(static_cast<std::uint16_t>(refusal->code));
-    out.setReason(refusal->reason);
+    out.setReason(to_wire(refusal->reason));
   } else if (const auto* records = std::get_if<records_frame>(&from)) {
     put_list(to.initRecords(records->sessions.size()), records->sessions,
              [](auto one, const auto& session) { put(one, session); });
@@ -108,11 +114,15 @@ static void get(LinkFrame::Reader from, link_frame& to) {
       get_list(from.getRecords(), to.emplace<records_frame>().sessions,
                [](auto one, auto& session) { get(one, session); });
       return;
-    case LinkFrame::RESYNC: get(from.getResync(), to.emplace<resync_frame>()); return;
+    case LinkFrame::RESYNC:
+      get(from.getResync(), to.emplace<resync_frame>());
+      return;
     case LinkFrame::ACKS:
       get_list(from.getAcks(), to.emplace<acks_frame>().acks, [](auto one, auto& ack) { get(one, ack); });
       return;
-    case LinkFrame::BYE: to = bye_frame{}; return;
+    case LinkFrame::BYE:
+      to = bye_frame{};
+      return;
   }
   throw bad_value{"unknown kind of frame"};
 }
@@ -144,8 +154,7 @@ static void get(Delta::Reader from, delta_descriptor& to) {
   to.fingerprint = from.getFingerprint();
   to.first_region = from.getFirstRegion();
   to.regions = from.getRegions();
-  if (from.getCodec() != static_cast<std::uint8_t>(row_codec::none))
-    throw bad_value{"unknown codec"};
+  if (from.getCodec() != static_cast<std::uint8_t>(row_codec::none)) throw bad_value{"unknown codec"};
   to.codec = row_codec::none;
   to.bytes = from.getBytes();
   to.checksum = from.getChecksum();

@@ -29,8 +29,9 @@ static void get(Sampling::Reader from, sampling_parameters& to) {
   to.frequency_penalty = from.getFrequencyPenalty();
   to.presence_penalty = from.getPresencePenalty();
   to.penalty_window = from.getPenaltyWindow();
-  get_list(from.getLogitBias(), to.logit_bias,
-           [](auto one, auto& bias) { bias = {one.getToken(), one.getBias()}; });
+  get_list(from.getLogitBias(), to.logit_bias, [](auto one, auto& bias) {
+    bias = {one.getToken(), one.getBias()};
+  });
   to.seed = from.getSeed();
   to.top_logprobs = from.getTopLogprobs();
   to.logprobs = from.getLogprobs();
@@ -64,8 +65,7 @@ void get(Turn::Reader from, turn_header& to) {
   get(from.getSampling(), to.parameters.sampling);
   to.parameters.max_tokens = from.getMaxTokens();
   get_plain(from.getEndTokens(), to.parameters.end_tokens);
-  if (to.prompt_end <= to.base)
-    throw bad_value{"a turn without a prompt"};
+  if (to.prompt_end <= to.base) throw bad_value{"a turn without a prompt"};
 }
 
 void put(Piece::Builder to, const session_piece& from) {
@@ -91,14 +91,18 @@ void put(Point::Builder to, const history_point& from) {
   to.setChain(from.chain);
 }
 
-void get(Point::Reader from, history_point& to) { to = {from.getLength(), from.getChain()}; }
+void get(Point::Reader from, history_point& to) {
+  to = {from.getLength(), from.getChain()};
+}
 
 void put(TokenLogprob::Builder to, const token_logprob& from) {
   to.setToken(from.token);
   to.setLogprob(from.logprob);
 }
 
-void get(TokenLogprob::Reader from, token_logprob& to) { to = {from.getToken(), from.getLogprob()}; }
+void get(TokenLogprob::Reader from, token_logprob& to) {
+  to = {from.getToken(), from.getLogprob()};
+}
 
 void put(Record::Builder to, const session_record& from) {
   if (const auto* open = std::get_if<open_record>(&from)) {
@@ -116,19 +120,27 @@ void put(Record::Builder to, const session_record& from) {
 
 void get(Record::Reader from, session_record& to) {
   switch (from.which()) {
-    case Record::OPEN: get(from.getOpen(), to.emplace<open_record>().turn); return;
-    case Record::TOKENS: get(from.getTokens(), to.emplace<tokens_record>()); return;
+    case Record::OPEN:
+      get(from.getOpen(), to.emplace<open_record>().turn);
+      return;
+    case Record::TOKENS:
+      get(from.getTokens(), to.emplace<tokens_record>());
+      return;
     case Record::TRUNCATE:
       to = truncate_record{from.getTruncate().getLength(), from.getTruncate().getChain()};
       return;
-    case Record::CLOSE: to = close_record{from.getClose()}; return;
-    case Record::DROP: to = drop_record{}; return;
+    case Record::CLOSE:
+      to = close_record{from.getClose()};
+      return;
+    case Record::DROP:
+      to = drop_record{};
+      return;
   }
   throw bad_value{"unknown kind of record"};
 }
 
 void put(Process::Builder to, const process_id& from) {
-  to.setName(from.name);
+  to.setName(to_wire(from.name));
   to.setIncarnation(raw(from.incarnation));
 }
 
@@ -138,13 +150,15 @@ void get(Process::Reader from, process_id& to) {
 
 void put(capnp::List<Field>::Builder to, const fingerprint_fields& from) {
   put_list(to, from, [](auto one, const auto& field) {
-    one.setName(field.first);
-    one.setValue(field.second);
+    one.setName(to_wire(field.first));
+    one.setValue(to_wire(field.second));
   });
 }
 
 void get(capnp::List<Field>::Reader from, fingerprint_fields& to) {
-  get_list(from, to, [](auto one, auto& field) { field = {text_of(one.getName()), text_of(one.getValue())}; });
+  get_list(from, to, [](auto one, auto& field) {
+    field = {text_of(one.getName()), text_of(one.getValue())};
+  });
 }
 
 }  // namespace baton::wire

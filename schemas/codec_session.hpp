@@ -4,7 +4,8 @@
 #include "schemas/link.capnp.h"
 #include "schemas/session.capnp.h"
 
-/// Parts that several messages share. In the namespace of the generated code, so that argument-dependent lookup finds them.
+/// Parts that several messages share. In the namespace of the generated code, so that argument-dependent
+/// lookup finds them.
 namespace baton::wire {
 
 using namespace codec_detail;

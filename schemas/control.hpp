@@ -9,16 +9,18 @@
 #include "schemas/ids.hpp"
 #include "schemas/session.hpp"
 
-/// The control plane: membership, ownership, turns. Small messages between processes; none is on the path of KV rows.
+/// The control plane: membership, ownership, turns. Small messages between processes; none is on the path of
+/// KV rows.
 namespace baton {
 
-// --- membership: nodes and gateways to the orchestrator --------------------------------------------------------------
+// --- membership: nodes and gateways to the orchestrator
+// --------------------------------------------------------------
 
 /// A node offers itself.
 struct node_registration {
   process_id node;
-  std::string control_address;  ///< where its control actor listens, "host:port"
-  std::string data_address;     ///< where its transport listens
+  std::string control_address;            ///< where its control actor listens, "host:port"
+  std::string data_address;               ///< where its transport listens
   std::vector<std::string> replicate_to;  ///< names of the nodes its links lead to
   std::vector<std::pair<std::string, std::string>> fingerprint;
   std::uint32_t capacity_sessions = 0;
@@ -35,8 +37,8 @@ struct gateway_registration {
   friend bool operator==(const gateway_registration&, const gateway_registration&) = default;
 };
 
-/// How a node stands in a group. `lag_tokens`: for an owner, what its slowest in-sync standby still lacks in KV; for a
-/// standby, what it has logged but not synced.
+/// How a node stands in a group. `lag_tokens`: for an owner, what its slowest in-sync standby still lacks in
+/// KV; for a standby, what it has logged but not synced.
 struct group_status {
   group_id group{};
   baton::epoch epoch{};
@@ -70,14 +72,15 @@ struct heartbeat_ack {
   friend bool operator==(const heartbeat_ack&, const heartbeat_ack&) = default;
 };
 
-// --- ownership: the orchestrator to all ---------------------------------------------------------------------------------
+// --- ownership: the orchestrator to all
+// ---------------------------------------------------------------------------------
 
 /// The record of a placement group, as the store has it.
 struct group_record {
   group_id group{};
-  baton::epoch epoch{};        ///< of the last change of owner
-  std::uint64_t revision = 0;  ///< of the last change at all; what a compare-and-swap compares
-  process_id owner;            ///< name empty: nobody can serve it now
+  baton::epoch epoch{};             ///< of the last change of owner
+  std::uint64_t revision = 0;       ///< of the last change at all; what a compare-and-swap compares
+  process_id owner;                 ///< name empty: nobody can serve it now
   std::vector<process_id> in_sync;  ///< standbys whose acknowledgement the owner waits for
 
   friend bool operator==(const group_record&, const group_record&) = default;
@@ -104,8 +107,8 @@ struct gateway_view {
   friend bool operator==(const gateway_view&, const gateway_view&) = default;
 };
 
-/// The whole cluster as the orchestrator knows it; sent to everybody at each change. Declarative: a receiver compares it
-/// with what it does and acts on the difference, so a lost or repeated view does no harm.
+/// The whole cluster as the orchestrator knows it; sent to everybody at each change. Declarative: a receiver
+/// compares it with what it does and acts on the difference, so a lost or repeated view does no harm.
 struct cluster_view {
   std::uint64_t term = 0;     ///< of the orchestrator; lower ones are refused
   std::uint64_t version = 0;  ///< grows within a term
@@ -136,7 +139,8 @@ struct in_sync_reply {
   friend bool operator==(const in_sync_reply&, const in_sync_reply&) = default;
 };
 
-// --- turns: gateway and owner --------------------------------------------------------------------------------------------
+// --- turns: gateway and owner
+// --------------------------------------------------------------------------------------------
 
 /// A gateway makes itself known to a node.
 struct gateway_hello {
@@ -145,8 +149,8 @@ struct gateway_hello {
   friend bool operator==(const gateway_hello&, const gateway_hello&) = default;
 };
 
-/// Opens or resumes the last turn of `history`. Generated tokens at its end have been released to the client and are
-/// never sampled again.
+/// Opens or resumes the last turn of `history`. Generated tokens at its end have been released to the client
+/// and are never sampled again.
 struct open_turn {
   group_id group{};
   baton::epoch epoch{};
@@ -157,8 +161,8 @@ struct open_turn {
   friend bool operator==(const open_turn&, const open_turn&) = default;
 };
 
-/// Answer to `open_turn`. `gap`: the owner lacks history before the piece; it has `have` and wants what follows the longest
-/// common point.
+/// Answer to `open_turn`. `gap`: the owner lacks history before the piece; it has `have` and wants what
+/// follows the longest common point.
 struct open_turn_reply {
   bool accepted = false;
   errc refusal = errc::unavailable;
@@ -237,7 +241,7 @@ struct seal {
 
 /// The gateway's open turns of the group, each as the piece that the new owner lacks or must follow.
 struct seal_reply {
-  bool sealed = false;      ///< false: a higher epoch is known here
+  bool sealed = false;  ///< false: a higher epoch is known here
   baton::epoch highest{};
   std::vector<open_turn> turns;
 

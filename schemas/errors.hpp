@@ -10,7 +10,8 @@
 /// Errors as values, and assertions for our own broken invariants.
 namespace baton {
 
-/// What went wrong, in the terms of the caller. Input that is stale or corrupt is an error, never an assertion.
+/// What went wrong, in the terms of the caller. Input that is stale or corrupt is an error, never an
+/// assertion.
 enum class errc {
   invalid_argument = 1,  ///< a value outside what the call documents
   malformed,             ///< bytes that do not parse, or break a read limit
@@ -36,7 +37,8 @@ enum class errc {
 /// The stable lower-case name of a code, for logs, metrics and JSON.
 std::string_view name_of(errc code) noexcept;
 
-/// A code and one sentence of what, where, and with which values. Never token text, prompt text, keys or KV bytes.
+/// A code and one sentence of what, where, and with which values. Never token text, prompt text, keys or KV
+/// bytes.
 struct error {
   errc code;
   std::string what;
@@ -46,8 +48,10 @@ struct error {
 template <class T>
 class [[nodiscard]] result {
  public:
-  result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  result(error failure) : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT(google-explicit-constructor)
+  result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  result(error failure)
+      : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT(google-explicit-constructor)
   result(errc code, std::string what) : state_(std::in_place_index<1>, error{code, std::move(what)}) {}
 
   [[nodiscard]] bool ok() const noexcept { return state_.index() == 0; }

@@ -10,11 +10,12 @@ namespace baton {
 /// One token of a model's vocabulary.
 using token_id = std::int32_t;
 
-/// Index into a session's token log, prompt and generated tokens alike, from 0. A length is the position after the
-/// last token.
+/// Index into a session's token log, prompt and generated tokens alike, from 0. A length is the position
+/// after the last token.
 using position = std::uint32_t;
 
-/// Running hash over a session's history (see `actors/protocol/session_log.hpp`). Equal chains mean equal histories.
+/// Running hash over a session's history (see `actors/protocol/session_log.hpp`). Equal chains mean equal
+/// histories.
 using chain_hash = std::uint64_t;
 
 /// One conversation. Chosen at random by the gateway that first sees it; never reused.
@@ -23,8 +24,8 @@ enum class session_id : std::uint64_t {};
 /// A placement group: sessions that share a primary and standbys.
 enum class group_id : std::uint64_t {};
 
-/// Fencing token of a group: the store's revision of the change that named the owner. Grows at each change of owner,
-/// over all groups. 0 is "never owned".
+/// Fencing token of a group: the store's revision of the change that named the owner. Grows at each change of
+/// owner, over all groups. 0 is "never owned".
 enum class epoch : std::uint64_t {};
 
 /// Tells one run of a process from the next under the same name.
@@ -35,7 +36,7 @@ using turn_number = std::uint32_t;
 
 /// The number behind a strong identity.
 template <class Enum>
-  requires std::is_enum_v<Enum>
+requires std::is_enum_v<Enum>
 constexpr auto raw(Enum value) {
   return static_cast<std::underlying_type_t<Enum>>(value);
 }

@@ -4,24 +4,29 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Every bound of the system, with its reason. Nothing that a peer, a client or a slow link does grows memory past these.
+/// Every bound of the system, with its reason. Nothing that a peer, a client or a slow link does grows memory
+/// past these.
 namespace baton::limits {
 
 using std::chrono::milliseconds;
 
-// --- messages ---------------------------------------------------------------------------------------------------------
+// --- messages
+// ---------------------------------------------------------------------------------------------------------
 
-/// Largest control or record message. A prompt of 128k tokens is 512 KiB; one message carries it with room to spare.
+/// Largest control or record message. A prompt of 128k tokens is 512 KiB; one message carries it with room to
+/// spare.
 inline constexpr std::size_t message_bytes = 1U << 20;
 /// Deepest nesting we read. Our schemas nest 5 deep; anything deeper is not ours.
 inline constexpr int message_nesting = 12;
-/// Words a reader may traverse, as a multiple of the message: guards against amplification by shared pointers.
+/// Words a reader may traverse, as a multiple of the message: guards against amplification by shared
+/// pointers.
 inline constexpr std::size_t traversal_factor = 4;
 /// Largest delta descriptor. UCX 1.13 carries at most 8140 bytes of active-message header.
 inline constexpr std::size_t descriptor_bytes = 4096;
 static_assert(descriptor_bytes < message_bytes && descriptor_bytes <= 8140);
 
-// --- sessions ---------------------------------------------------------------------------------------------------------
+// --- sessions
+// ---------------------------------------------------------------------------------------------------------
 
 /// Longest token log of one session: the longest context among models in use (1M tokens).
 inline constexpr std::uint32_t session_tokens = 1U << 20;
@@ -33,20 +38,23 @@ inline constexpr std::size_t node_sessions = 4096;
 /// Turns remembered per session; each is a few words.
 inline constexpr std::size_t session_turns = 1U << 14;
 
-// --- output commit and replication ------------------------------------------------------------------------------------
+// --- output commit and replication
+// ------------------------------------------------------------------------------------
 
 /// Tokens an engine may run ahead of what is committed before it waits: bounds the unreleased tail.
 inline constexpr std::uint32_t uncommitted_tokens = 256;
 /// Rows of one delta: larger backfills are cut, so that one session's history never blocks the link for long.
 inline constexpr std::uint32_t delta_tokens = 64;
-/// Deltas in flight per link. With the 2 MiB of a block of a large model this is 16 MiB, several round trips' worth.
+/// Deltas in flight per link. With the 2 MiB of a block of a large model this is 16 MiB, several round trips'
+/// worth.
 inline constexpr std::size_t link_window_deltas = 8;
 /// Bytes a transport queues per connection before it refuses more.
 inline constexpr std::size_t connection_queue_bytes = 64U << 20;
 /// Probes of one resynchronisation: exponentially spaced, so 32 cover any log.
 inline constexpr std::size_t resync_probes = 32;
 
-// --- time -------------------------------------------------------------------------------------------------------------
+// --- time
+// -------------------------------------------------------------------------------------------------------------
 
 /// Heartbeat period, silence after which a node is suspected, and lease: see docs/protocol.md section L.
 inline constexpr milliseconds heartbeat{20};
@@ -58,7 +66,8 @@ inline constexpr milliseconds acknowledgement_deadline{500};
 /// Finite time-out of every remote request.
 inline constexpr milliseconds request_timeout{2000};
 
-// --- the edge ---------------------------------------------------------------------------------------------------------
+// --- the edge
+// ---------------------------------------------------------------------------------------------------------
 
 /// Largest HTTP request body: a 128k-token prompt as JSON text is about 1 MiB.
 inline constexpr std::size_t http_body_bytes = 8U << 20;

@@ -36,6 +36,7 @@ struct SessionRecords {
   epoch @1 :UInt64;
   session @2 :UInt64;
   records @3 :List(Session.Record);
+  sequence @4 :UInt64;
 }
 
 struct Resync {
@@ -43,6 +44,7 @@ struct Resync {
   epoch @1 :UInt64;
   session @2 :UInt64;
   probes @3 :List(Session.Point);
+  sequence @4 :UInt64;
 }
 
 struct Ack {
@@ -54,6 +56,7 @@ struct Ack {
   expected @5 :UInt32;
   problem @6 :UInt16;  # 0: none, else an error code
   aboutRows @7 :Bool;
+  sequence @8 :UInt64;
 }
 
 struct LinkFrame {

@@ -10,8 +10,8 @@
 #include "schemas/ids.hpp"
 #include "schemas/session.hpp"
 
-/// What travels on a link, from a node to its standby and back. Records and acknowledgements are messages; KV rows travel
-/// as the payload of a `delta_descriptor`.
+/// What travels on a link, from a node to its standby and back. Records and acknowledgements are messages; KV
+/// rows travel as the payload of a `delta_descriptor`.
 namespace baton {
 
 /// First frame of the node that connects.
@@ -40,12 +40,13 @@ struct link_refusal {
   friend bool operator==(const link_refusal&, const link_refusal&) = default;
 };
 
-/// Records of one session.
+/// Records of one session. `sequence` grows with each of these and of `resync_frame` on a connection.
 struct session_records {
   group_id group{};
   baton::epoch epoch{};
   session_id session{};
   std::vector<session_record> records;
+  std::uint64_t sequence = 0;
 
   friend bool operator==(const session_records&, const session_records&) = default;
 };
@@ -57,29 +58,31 @@ struct records_frame {
   friend bool operator==(const records_frame&, const records_frame&) = default;
 };
 
-/// Points of the primary's history, longest first: the standby cuts what they contradict and acknowledges the rest. Begins
-/// every connection, and answers every gap and fork.
+/// Points of the primary's history, longest first: the standby cuts what they contradict and acknowledges the
+/// rest. Begins every connection, and answers every gap and fork.
 struct resync_frame {
   group_id group{};
   baton::epoch epoch{};
   session_id session{};
   std::vector<history_point> probes;
+  std::uint64_t sequence = 0;
 
   friend bool operator==(const resync_frame&, const resync_frame&) = default;
 };
 
-/// What a standby holds of a session. Positive unless `problem` is set; then it tells what was refused, and the position is
-/// what it still has.
+/// What a standby holds of a session. Positive unless `problem` is set; then it tells what was refused, and
+/// the position is what it still has.
 struct replica_ack {
   session_id session{};
   baton::epoch epoch{};  ///< highest known for the group
   position logged = 0;
-  chain_hash chain = 0;  ///< of the log [0, logged)
-  position synced = 0;   ///< KV verified and usable up to here; <= logged
+  chain_hash chain = 0;   ///< of the log [0, logged)
+  position synced = 0;    ///< KV verified and usable up to here; <= logged
   position expected = 0;  ///< next KV position it would take: synced and what has landed since
   bool has_problem = false;
   errc problem = errc::gap;
   bool about_rows = false;  ///< the problem is with rows (send them again from `expected`), not with records
+  std::uint64_t sequence = 0;  ///< of the last records or probes of the session that this takes account of
 
   friend bool operator==(const replica_ack&, const replica_ack&) = default;
 };

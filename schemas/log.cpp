@@ -11,8 +11,7 @@ std::shared_ptr<spdlog::logger> log_of(std::string_view room) {
   static std::mutex guard;
   const std::lock_guard lock{guard};
   const std::string name{room};
-  if (auto known = spdlog::get(name))
-    return known;
+  if (auto known = spdlog::get(name)) return known;
   return spdlog::stderr_logger_mt(name);
 }
 

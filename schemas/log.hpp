@@ -5,8 +5,8 @@
 
 #include <spdlog/spdlog.h>
 
-/// Logging: a lowercase event phrase, then `name=value` fields. info: changes of role or membership; debug: objects;
-/// trace: messages. Never token text, prompt text, keys or KV bytes.
+/// Logging: a lowercase event phrase, then `name=value` fields. info: changes of role or membership; debug:
+/// objects; trace: messages. Never token text, prompt text, keys or KV bytes.
 namespace baton {
 
 /// The logger of a room, e.g. "transports". Thread-safe; made at first use.

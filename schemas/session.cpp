@@ -7,13 +7,16 @@
 namespace baton {
 
 namespace {
-std::uint64_t step(std::uint64_t before, float value) noexcept { return hash_step(before, std::bit_cast<std::uint32_t>(value)); }
+std::uint64_t step(std::uint64_t before, float value) noexcept {
+  return hash_step(before, std::bit_cast<std::uint32_t>(value));
+}
 }  // namespace
 
 std::uint64_t hash_of(const turn_parameters& parameters) noexcept {
   const sampling_parameters& s = parameters.sampling;
   std::uint64_t h = hash_step(s.seed, s.top_k);
-  for (const float value : {s.temperature, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty, s.presence_penalty})
+  for (const float value :
+       {s.temperature, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty, s.presence_penalty})
     h = step(h, value);
   h = hash_step(h, s.penalty_window);
   h = hash_step(h, s.top_logprobs * 2ULL + (s.logprobs ? 1 : 0));

@@ -8,16 +8,19 @@
 
 #include "schemas/ids.hpp"
 
-/// What a session is made of: its turns, and the records that carry its token log from a primary to its standbys.
+/// What a session is made of: its turns, and the records that carry its token log from a primary to its
+/// standbys.
 namespace baton {
 
-/// Sampling parameters of one turn; constant over it. The defaults change nothing: greedy needs `temperature` 0.
+/// Sampling parameters of one turn; constant over it. The defaults change nothing: greedy needs `temperature`
+/// 0.
 struct sampling_parameters {
-  float temperature = 1.0F;           ///< 0 is greedy
-  std::uint32_t top_k = 0;            ///< 0 is off
-  float top_p = 1.0F;                 ///< nucleus (Holtzman et al., 2020); 1 is off
-  float min_p = 0.0F;                 ///< least probability relative to the best token; 0 is off
-  float repetition_penalty = 1.0F;    ///< divides positive, multiplies negative logits (Keskar et al., 2019); 1 is off
+  float temperature = 1.0F;  ///< 0 is greedy
+  std::uint32_t top_k = 0;   ///< 0 is off
+  float top_p = 1.0F;        ///< nucleus (Holtzman et al., 2020); 1 is off
+  float min_p = 0.0F;        ///< least probability relative to the best token; 0 is off
+  float repetition_penalty =
+      1.0F;  ///< divides positive, multiplies negative logits (Keskar et al., 2019); 1 is off
   float frequency_penalty = 0.0F;     ///< times the count within the window, subtracted from the logit
   float presence_penalty = 0.0F;      ///< subtracted from the logit of tokens within the window
   std::uint32_t penalty_window = 64;  ///< latest tokens of the log that penalties look at
@@ -40,8 +43,9 @@ struct token_logprob {
 /// All that decides what a turn generates, apart from the tokens themselves.
 struct turn_parameters {
   sampling_parameters sampling;
-  std::uint32_t max_tokens = 0;    ///< generated tokens at most; at least 1
-  std::vector<token_id> end_tokens;  ///< tokens that end the generation; the last one generated stays in the log
+  std::uint32_t max_tokens = 0;  ///< generated tokens at most; at least 1
+  std::vector<token_id>
+      end_tokens;  ///< tokens that end the generation; the last one generated stays in the log
 
   friend bool operator==(const turn_parameters&, const turn_parameters&) = default;
 };
@@ -61,8 +65,9 @@ struct turn_header {
 
 std::uint64_t hash_of(const turn_header& turn) noexcept;
 
-/// A stretch of a session's history on top of a common point: the log is [0, first) with chain `chain_before`, then come
-/// `tokens`, among which the turns begin. `turns` are those with base >= first, in order.
+/// A stretch of a session's history on top of a common point: the log is [0, first) with chain
+/// `chain_before`, then come `tokens`, among which the turns begin. `turns` are those with base >= first, in
+/// order.
 struct session_piece {
   session_id session{};
   position first = 0;
@@ -82,7 +87,8 @@ struct history_point {
   friend bool operator==(const history_point&, const history_point&) = default;
 };
 
-// --- records: the token log as it is shipped, in order -------------------------------------------------------------------
+// --- records: the token log as it is shipped, in order
+// -------------------------------------------------------------------
 
 /// A turn begins. Precedes its first token.
 struct open_record {

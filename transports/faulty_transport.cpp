@@ -9,14 +9,20 @@
 namespace baton::transports {
 
 faulty_transport::faulty_transport(frame_sink& sink, faults how, const maker& make)
-    : sink_(sink), how_(std::move(how)), random_(how_.seed), inner_(make(*this)), abilities_(inner_->abilities()), thread_([this] { run(); }) {}
+    : sink_(sink),
+      how_(std::move(how)),
+      random_(how_.seed),
+      inner_(make(*this)),
+      abilities_(inner_->abilities()),
+      thread_([this] { run(); }) {}
 
 faulty_transport::~faulty_transport() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
     cut_ = false;
-    for (const auto& [id, reason] : std::exchange(unseen_, {})) to_report_.emplace_back(id, reason);
+    for (const auto& [id, reason] : std::exchange(unseen_, {}))
+      to_report_.emplace_back(id, reason);
     for (const auto id : std::exchange(hopeless_, {}))
       to_report_.emplace_back(id, error{errc::cancelled, "the transport was closed"});
   }
@@ -37,7 +43,8 @@ void faulty_transport::cut() {
 void faulty_transport::heal() {
   const std::lock_guard lock(mutex_);
   cut_ = false;
-  for (const auto& [id, reason] : std::exchange(unseen_, {})) to_report_.emplace_back(id, reason);
+  for (const auto& [id, reason] : std::exchange(unseen_, {}))
+    to_report_.emplace_back(id, reason);
   for (const auto id : std::exchange(hopeless_, {}))
     to_report_.emplace_back(id, error{errc::connection_lost, "begun during a partition"});
   changed_.notify_all();
@@ -48,9 +55,13 @@ faulty_transport::tally faulty_transport::so_far() const {
   return tally_;
 }
 
-capabilities faulty_transport::abilities() const { return abilities_; }
+capabilities faulty_transport::abilities() const {
+  return abilities_;
+}
 
-result<std::string> faulty_transport::listen(std::string_view address) { return inner_->listen(address); }
+result<std::string> faulty_transport::listen(std::string_view address) {
+  return inner_->listen(address);
+}
 
 result<connection_id> faulty_transport::connect(std::string_view address) {
   const std::lock_guard lock(mutex_);
@@ -72,9 +83,10 @@ result<void> faulty_transport::send_message(connection_id to, std::vector<std::b
   return send({{}, to, false, std::move(message), {}, nullptr, cost});
 }
 
-result<void> faulty_transport::send_rows(connection_id to, std::vector<std::byte> descriptor, memory_region rows,
-                                         completion done) {
-  if (auto fits = detail::check_rows(descriptor.size(), abilities().max_descriptor_bytes, rows); !fits) return fits;
+result<void> faulty_transport::send_rows(connection_id to, std::vector<std::byte> descriptor,
+                                         memory_region rows, completion done) {
+  if (auto fits = detail::check_rows(descriptor.size(), abilities().max_descriptor_bytes, rows); !fits)
+    return fits;
   const auto cost = detail::queue_cost(descriptor.size() + rows.size_bytes);
   return send({{}, to, true, std::move(descriptor), rows, std::move(done), cost});
 }
@@ -89,7 +101,8 @@ result<void> faulty_transport::send(frame piece) {
   queued_bytes += piece.cost;
   piece.due = clock::now() + how_.delay;
   if (how_.jitter.count() > 0)
-    piece.due += std::chrono::milliseconds(next_random() % static_cast<std::uint64_t>(how_.jitter.count() + 1));
+    piece.due +=
+        std::chrono::milliseconds(next_random() % static_cast<std::uint64_t>(how_.jitter.count() + 1));
   if (!delayed_.empty()) piece.due = std::max(piece.due, delayed_.back().due);
   delayed_.push_back(std::move(piece));
   changed_.notify_all();
@@ -176,13 +189,17 @@ void faulty_transport::deliver_lost(connection_id which, const error& reason) {
     delayed_.swap(kept);
   }
   const std::lock_guard lock(sink_mutex_);
-  for (auto& each : pending) each(reason);
+  for (auto& each : pending)
+    each(reason);
   sink_.on_lost(which, reason);
 }
 
-std::uint64_t faulty_transport::next_random() { return mix64(random_++); }
+std::uint64_t faulty_transport::next_random() {
+  return mix64(random_++);
+}
 
-// --- from the inner transport -------------------------------------------------------------------------------------------
+// --- from the inner transport
+// -------------------------------------------------------------------------------------------
 
 void faulty_transport::on_accepted(connection_id from) {
   {
@@ -213,7 +230,8 @@ void faulty_transport::on_message(connection_id from, std::span<const std::byte>
     }
   }
   const std::lock_guard lock(sink_mutex_);
-  for (int i = 0; i < times; ++i) sink_.on_message(from, message);
+  for (int i = 0; i < times; ++i)
+    sink_.on_message(from, message);
 }
 
 memory_region faulty_transport::on_rows(connection_id from, std::span<const std::byte> descriptor,
@@ -258,6 +276,7 @@ void faulty_transport::on_landed(connection_id from, memory_region landing, resu
 }
 
 void faulty_transport::on_lost(connection_id from, const error& reason) {
+  error why = reason;
   {
     const std::lock_guard lock(mutex_);
     if (ignored_.erase(from) > 0) return;
@@ -265,8 +284,9 @@ void faulty_transport::on_lost(connection_id from, const error& reason) {
       unseen_.emplace(from, reason);
       return;
     }
+    if (cut_) why = {errc::cancelled, "closed here"};  // whatever the peer did is not known
   }
-  deliver_lost(from, reason);
+  deliver_lost(from, why);
 }
 
 }  // namespace baton::transports

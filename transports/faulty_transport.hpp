@@ -20,17 +20,17 @@ namespace baton::transports {
 
 /// What goes wrong, and when. Equal faults over equal frames go wrong equally.
 struct faults {
-  std::uint64_t seed = 1;                ///< decides which byte is flipped and which message is doubled
-  std::set<std::uint64_t> drop_rows;     ///< arriving rows, counted from 1, that are dropped as if never sent
-  std::set<std::uint64_t> flip_rows;     ///< arriving rows, counted from 1, of which one bit is flipped
-  double duplicate_messages = 0;         ///< chance that an arriving message is delivered twice
-  std::chrono::milliseconds delay{0};    ///< by which each frame sent is held back, in order
-  std::chrono::milliseconds jitter{0};   ///< added to `delay`, between 0 and this
+  std::uint64_t seed = 1;               ///< decides which byte is flipped and which message is doubled
+  std::set<std::uint64_t> drop_rows;    ///< arriving rows, counted from 1, that are dropped as if never sent
+  std::set<std::uint64_t> flip_rows;    ///< arriving rows, counted from 1, of which one bit is flipped
+  double duplicate_messages = 0;        ///< chance that an arriving message is delivered twice
+  std::chrono::milliseconds delay{0};   ///< by which each frame sent is held back, in order
+  std::chrono::milliseconds jitter{0};  ///< added to `delay`, between 0 and this
 };
 
-/// For tests: any transport, with faults that real networks have. Faults of arriving frames are counted over all
-/// connections of this transport. With no faults it keeps the contract, but for one word: calls of the sink come from two
-/// threads, still never at once.
+/// For tests: any transport, with faults that real networks have. Faults of arriving frames are counted over
+/// all connections of this transport. With no faults it keeps the contract, but for one word: calls of the
+/// sink come from two threads, still never at once.
 class faulty_transport final : public transport, private frame_sink {
  public:
   using maker = std::function<std::unique_ptr<transport>(frame_sink&)>;
@@ -44,11 +44,13 @@ class faulty_transport final : public transport, private frame_sink {
   faulty_transport(frame_sink& sink, faults how, const maker& make);
   ~faulty_transport() override;
 
-  /// Partitions this node from all others, silently: frames both ways are swallowed, completions of swallowed rows wait
-  /// for the end of their connection, a peer's close is not seen, new connections neither come about nor fail.
+  /// Partitions this node from all others, silently: frames both ways are swallowed, completions of swallowed
+  /// rows wait for the end of their connection, a peer's close is not seen, new connections neither come
+  /// about nor fail.
   void cut();
-  /// Ends the partition. What was swallowed stays lost, also on connections that live on: here frames are lost within a
-  /// living connection, against the contract. Ends of connections that were not seen are reported now.
+  /// Ends the partition. What was swallowed stays lost, also on connections that live on: here frames are
+  /// lost within a living connection, against the contract. Ends of connections that were not seen are
+  /// reported now.
   void heal();
   [[nodiscard]] tally so_far() const;
 
@@ -76,7 +78,8 @@ class faulty_transport final : public transport, private frame_sink {
 
   void on_accepted(connection_id from) override;
   void on_message(connection_id from, std::span<const std::byte> message) override;
-  memory_region on_rows(connection_id from, std::span<const std::byte> descriptor, std::size_t size_bytes) override;
+  memory_region on_rows(connection_id from, std::span<const std::byte> descriptor,
+                        std::size_t size_bytes) override;
   void on_landed(connection_id from, memory_region landing, result<void> outcome) override;
   void on_lost(connection_id from, const error& reason) override;
 
@@ -94,11 +97,11 @@ class faulty_transport final : public transport, private frame_sink {
   std::condition_variable changed_;
   std::deque<frame> delayed_;
   std::map<connection_id, std::size_t> delayed_bytes_;
-  std::deque<std::pair<connection_id, error>> to_report_;     // lost, to be said by our own thread
-  std::map<connection_id, error> unseen_;                     // lost during a cut
+  std::deque<std::pair<connection_id, error>> to_report_;       // lost, to be said by our own thread
+  std::map<connection_id, error> unseen_;                       // lost during a cut
   std::map<connection_id, std::vector<completion>> swallowed_;  // their rows never went out
-  std::set<connection_id> live_, closed_here_;  // open; of them those given to `close`
-  std::set<connection_id> hopeless_, ignored_;  // begun during a cut; accepted during a cut
+  std::set<connection_id> live_, closed_here_;                  // open; of them those given to `close`
+  std::set<connection_id> hopeless_, ignored_;                  // begun during a cut; accepted during a cut
   std::map<std::byte*, std::size_t> to_flip_;
   tally tally_;
   std::uint64_t rows_seen_ = 0;

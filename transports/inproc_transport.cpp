@@ -57,9 +57,9 @@ struct event {
   enum class kind { accepted, arrived, finished, lost };
   kind what;
   half where;
-  std::shared_ptr<frame> piece;         // arrived
-  transport::completion done;           // finished
-  result<void> outcome;                 // finished, lost
+  std::shared_ptr<frame> piece;  // arrived
+  transport::completion done;    // finished
+  result<void> outcome;          // finished, lost
 };
 
 /// The part of a transport that others reach: its inbox, and its view of its connections.
@@ -80,7 +80,8 @@ struct node {
   template <class Predicate>
   std::deque<event> take(Predicate wanted) {
     std::deque<event> taken, kept;
-    for (auto& each : inbox) (wanted(each) ? taken : kept).push_back(std::move(each));
+    for (auto& each : inbox)
+      (wanted(each) ? taken : kept).push_back(std::move(each));
     inbox.swap(kept);
     return taken;
   }
@@ -90,12 +91,13 @@ struct node {
 void finish(const half& receiver, const std::shared_ptr<frame>& piece, result<void> outcome) {
   if (!piece->done) return;
   const half sender{receiver.wire, 1 - receiver.side};
-  receiver.there().at->push({event::kind::finished, sender, nullptr, std::move(piece->done), std::move(outcome)});
+  receiver.there().at->push(
+      {event::kind::finished, sender, nullptr, std::move(piece->done), std::move(outcome)});
   piece->done = nullptr;
 }
 
-/// Ends a connection at both ends. What is still on the way is cancelled; a copy in progress finishes first, and the
-/// sender's `lost` event waits for it.
+/// Ends a connection at both ends. What is still on the way is cancelled; a copy in progress finishes first,
+/// and the sender's `lost` event waits for it.
 void end_link(const half& closer, const error& reason_here, const error& reason_there) {
   auto& wire = closer.wire;
   if (!wire->open) return;
@@ -110,7 +112,8 @@ void end_link(const half& closer, const error& reason_here, const error& reason_
       held->cancelled = true;
       finish(receiver, held, reason);
     }
-    for (auto& each : undelivered) finish(receiver, each.piece, reason);
+    for (auto& each : undelivered)
+      finish(receiver, each.piece, reason);
     sender.here().at->open.erase(sender.here().id);
     sender.here().at->push({event::kind::lost, sender, nullptr, nullptr, reason});
   }
@@ -145,7 +148,8 @@ struct inproc_transport::impl {
       if (!self.name.empty()) network->listeners.erase(self.name);
       while (!self.open.empty()) {
         const half last = self.open.begin()->second;  // a copy: ending it erases the entry
-        end_link(last, {errc::cancelled, "the transport was closed"}, {errc::connection_lost, "the peer was closed"});
+        end_link(last, {errc::cancelled, "the transport was closed"},
+                 {errc::connection_lost, "the peer was closed"});
       }
       self.changed.notify_all();
     }
@@ -167,13 +171,17 @@ struct inproc_transport::impl {
 
   void handle(event& what, lock& held) {
     switch (what.what) {
-      case event::kind::accepted: return unlocked(held, [&] { sink.on_accepted(what.where.here().id); });
-      case event::kind::finished: return unlocked(held, [&] {
+      case event::kind::accepted:
+        return unlocked(held, [&] { sink.on_accepted(what.where.here().id); });
+      case event::kind::finished:
+        return unlocked(held, [&] {
           what.done(std::move(what.outcome));
           what.done = nullptr;  // what it holds may call us back as it goes
         });
-      case event::kind::lost: return on_lost(what, held);
-      case event::kind::arrived: break;
+      case event::kind::lost:
+        return on_lost(what, held);
+      case event::kind::arrived:
+        break;
     }
     what.where.here().in_hand = what.piece;
     if (what.piece->is_rows) {
@@ -220,7 +228,8 @@ struct inproc_transport::impl {
              each.where.side == what.where.side;
     });
     unlocked(held, [&] {
-      for (auto& each : last) each.done(std::move(each.outcome));
+      for (auto& each : last)
+        each.done(std::move(each.outcome));
       last.clear();
       sink.on_lost(what.where.here().id, what.outcome.failure());
     });
@@ -254,7 +263,9 @@ struct inproc_transport::impl {
 inproc_transport::inproc_transport(std::shared_ptr<inproc_network> network, frame_sink& sink)
     : impl_(std::make_unique<impl>(network->state_, sink)) {}
 
-inproc_transport::~inproc_transport() { impl_->shut_down(); }
+inproc_transport::~inproc_transport() {
+  impl_->shut_down();
+}
 
 capabilities inproc_transport::abilities() const {
   return {"inproc", false, false, false, limits::descriptor_bytes};
@@ -267,7 +278,8 @@ result<std::string> inproc_transport::listen(std::string_view address) {
   const std::lock_guard held(network.mutex);
   if (!impl_->self.name.empty()) return {errc::invalid_argument, "this transport listens already"};
   if (*name == "0") {
-    do *name = "auto-" + std::to_string(network.next_name++);
+    do
+      *name = "auto-" + std::to_string(network.next_name++);
     while (network.listeners.contains(*name));
   }
   if (!network.listeners.emplace(*name, &impl_->self).second)
@@ -308,8 +320,8 @@ result<void> inproc_transport::send_message(connection_id to, std::vector<std::b
   return impl_->send(to, std::move(piece));
 }
 
-result<void> inproc_transport::send_rows(connection_id to, std::vector<std::byte> descriptor, memory_region rows,
-                                         completion done) {
+result<void> inproc_transport::send_rows(connection_id to, std::vector<std::byte> descriptor,
+                                         memory_region rows, completion done) {
   if (auto fits = detail::check_rows(descriptor.size(), limits::descriptor_bytes, rows); !fits) return fits;
   auto piece = std::make_shared<frame>();
   piece->is_rows = true;
@@ -328,6 +340,8 @@ void inproc_transport::close(connection_id which) {
   end_link(closing, {errc::cancelled, "closed here"}, {errc::connection_lost, "closed by the peer"});
 }
 
-std::string inproc_transport::carrier(connection_id) const { return "inproc"; }
+std::string inproc_transport::carrier(connection_id) const {
+  return "inproc";
+}
 
 }  // namespace baton::transports

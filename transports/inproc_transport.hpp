@@ -9,8 +9,8 @@
 
 namespace baton::transports {
 
-/// The wire of `inproc_transport`: a table of who listens under which name. Tests and embedders make one and hand it to
-/// each transport that should reach the others; two networks never meet. Thread-safe.
+/// The wire of `inproc_transport`: a table of who listens under which name. Tests and embedders make one and
+/// hand it to each transport that should reach the others; two networks never meet. Thread-safe.
 class inproc_network {
  public:
   inproc_network();
@@ -24,15 +24,16 @@ class inproc_network {
   std::shared_ptr<state> state_;
 };
 
-/// A transport within one process. Rows are copied once, from the sender's memory into the landing, by the receiver's
-/// thread. Addresses are "inproc:NAME"; "inproc:0" asks for a free name. A connection to nobody is reported by
-/// `on_lost`.
+/// A transport within one process. Rows are copied once, from the sender's memory into the landing, by the
+/// receiver's thread. Addresses are "inproc:NAME"; "inproc:0" asks for a free name. A connection to nobody is
+/// reported by `on_lost`.
 class inproc_transport final : public transport {
  public:
   /// Starts the thread that calls `sink`; `sink` must outlive the transport.
   inproc_transport(std::shared_ptr<inproc_network> network, frame_sink& sink);
 
-  /// Closes every connection (completions and `on_lost` still run) and joins the thread. Not from within a sink call.
+  /// Closes every connection (completions and `on_lost` still run) and joins the thread. Not from within a
+  /// sink call.
   ~inproc_transport() override;
 
   [[nodiscard]] capabilities abilities() const override;

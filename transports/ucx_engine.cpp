@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,7 +16,7 @@
 namespace baton::transports::detail {
 namespace {
 
-/// UCX must call back for a closed endpoint's frames within this; past it they are reported without.
+/// How long a connection that is closed while UCX wires it up may take to get there.
 constexpr std::chrono::milliseconds close_grace{250};
 /// Whoever connects to us must have greeted by then.
 constexpr std::chrono::seconds greeting_grace{5};
@@ -25,9 +24,15 @@ constexpr std::chrono::seconds greeting_grace{5};
 constexpr std::size_t most_greeters = 64;
 /// Guards against a wake-up that UCX swallows; costs nothing to speak of.
 constexpr int idle_wait_ms = 1000;
-constexpr int closing_wait_ms = 2;
+/// UCX loses wake-ups while it wires up.
+constexpr int wiring_wait_ms = 1;
 /// Rounds of a busy thread between two looks at the sockets.
 constexpr std::uint64_t rounds_between_looks = 16;
+
+/// Workers whose peer died while UCX wired them up: UCX can neither finish nor destroy them without aborting
+/// the process. They are never touched again.
+std::vector<std::unique_ptr<ucx_worker>>& abandoned = *new std::vector<std::unique_ptr<ucx_worker>>;
+std::mutex abandoned_mutex;
 
 }  // namespace
 
@@ -35,16 +40,13 @@ ucx_engine::ucx_engine(ucx_settings how, bool shared_memory, frame_sink& sink)
     : how_(std::move(how)),
       shared_memory_(shared_memory),
       sink_(sink),
-      abilities_{"ucx", !shared_memory, false, false, limits::descriptor_bytes},
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  if (!wake_ || !epoll_) throw std::runtime_error("ucx transport: no file descriptors left");
-  const auto trial = ucx_worker::create(how_);  // what is wrong with the settings shows now, not at the first connection
+      abilities_{"ucx", !shared_memory, false, false, limits::descriptor_bytes} {
+  const auto trial =
+      ucx_worker::create(how_);  // what is wrong with the settings shows now, not at the first connection
   if (!trial) throw std::runtime_error("ucx transport: " + trial.failure().what);
   if ((*trial)->max_header_bytes() < limits::descriptor_bytes + sizeof(frame_head))
     throw std::runtime_error("ucx transport: " + how_.tls + " carries headers of only " +
                              std::to_string((*trial)->max_header_bytes()) + " bytes");
-  watch(wake_.get(), EPOLLIN, nullptr);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -58,13 +60,16 @@ void ucx_engine::stop() {
   post({nullptr, nullptr, [this] {
           stopping_ = true;
           std::vector<connection_ptr> all;
-          for (const auto& [id, each] : live_) all.push_back(each);
-          for (const auto& each : all) begin_close(each, {errc::cancelled, "the transport was closed"});
+          for (const auto& [id, each] : live_)
+            all.push_back(each);
+          for (const auto& each : all)
+            begin_close(each, {errc::cancelled, "the transport was closed"});
         }});
   thread_.join();
 }
 
-// --- any thread ---------------------------------------------------------------------------------------------------------
+// --- any thread
+// ---------------------------------------------------------------------------------------------------------
 
 result<std::string> ucx_engine::listen(std::string_view address) {
   const auto at = parse_address(address, shared_memory_);
@@ -109,7 +114,7 @@ void ucx_engine::post(command what) {
     commands_.push_back(std::move(what));
     wake = std::exchange(asleep_, false);
   }
-  if (wake) ::eventfd_write(wake_.get(), 1);
+  if (wake) poller_.wake();
 }
 
 void ucx_engine::close(connection_id which) {
@@ -121,7 +126,9 @@ void ucx_engine::close(connection_id which) {
     closing = std::move(found->second);
     routes_.erase(found);
   }
-  post({nullptr, nullptr, [this, closing = std::move(closing)] { begin_close(closing, {errc::cancelled, "closed here"}); }});
+  post({nullptr, nullptr, [this, closing = std::move(closing)] {
+          begin_close(closing, {errc::cancelled, "closed here"});
+        }});
 }
 
 std::string ucx_engine::carrier(connection_id which) const {
@@ -130,7 +137,8 @@ std::string ucx_engine::carrier(connection_id which) const {
   return found == routes_.end() ? "ucx" : found->second->carrier;
 }
 
-// --- the loop -----------------------------------------------------------------------------------------------------------
+// --- the loop
+// -----------------------------------------------------------------------------------------------------------
 
 void ucx_engine::run() {
   for (;;) {
@@ -138,28 +146,19 @@ void ucx_engine::run() {
     bool worked = run_commands();
     worked |= close_failing();
     finish_closing();
+    if (!doomed_.empty()) close_doomed();
     worked |= progress_workers();
     worked |= fetch_some();
-    for (const auto& [which, step] : std::exchange(greetings_, {})) greeted(which, step);
+    for (const auto& [which, step] : std::exchange(greetings_, {}))
+      greeted(which, step);
     refresh_carriers();
     if (stopping_ && live_.empty()) break;
     if (!worked && busy_.empty() && failing_.empty())
-      wait(closing_.empty() ? idle_wait_ms : closing_wait_ms);
+      wait(wiring_.empty() ? idle_wait_ms : wiring_wait_ms);
     else if (round_ % rounds_between_looks == 0)
       wait(0);
   }
   listener_.reset();
-  empty_graveyard();
-}
-
-/// What UCX has not called for by now it never will.
-void ucx_engine::empty_graveyard() {
-  for (const auto& each : graveyard_) {
-    destroy_worker(*each);
-    each->sends.clear();
-    each->landings.clear();
-  }
-  graveyard_.clear();
 }
 
 bool ucx_engine::run_commands() {
@@ -171,7 +170,8 @@ bool ucx_engine::run_commands() {
   for (auto& each : batch) {
     if (each.act)
       each.act();
-    else if (each.to->now == ucx_connection::phase::sockets || each.to->now == ucx_connection::phase::greeting)
+    else if (each.to->now == ucx_connection::phase::sockets ||
+             each.to->now == ucx_connection::phase::greeting)
       each.to->waiting.push_back(std::move(each.send));
     else
       hand_to_ucx(std::move(each.send));
@@ -179,8 +179,8 @@ bool ucx_engine::run_commands() {
   return !batch.empty();
 }
 
-/// Frames are never sent from within this, but by the loop in between: UCX may let what its own calls send overtake what
-/// still waits for the network.
+/// Frames are never sent from within this, but by the loop in between: UCX may let what its own calls send
+/// overtake what still waits for the network.
 bool ucx_engine::progress_workers() {
   bool worked = false;
   for (const auto& each : std::exchange(busy_, {})) {
@@ -209,23 +209,18 @@ void ucx_engine::wait(int timeout_ms) {
     if (!commands_.empty()) return;
     asleep_ = true;
   }
-  epoll_event events[32];
-  const int count = ::epoll_wait(epoll_.get(), events, 32, timeout_ms);
+  poller_.wait(timeout_ms, [this](int descriptor, unsigned) { on_ready(descriptor); });
   {
     const std::lock_guard lock(mutex_);
     asleep_ = false;
   }
-  for (int i = 0; i < count; ++i) on_ready(events[i].data.fd);
-  for (const auto& each : closing_) make_busy(*each);
+  std::erase_if(wiring_, [](const auto& each) { return each->now != ucx_connection::phase::greeting; });
+  for (const auto& each : wiring_)
+    make_busy(*each);
   if (!greeters_.empty()) drop_late_greeters();
 }
 
 void ucx_engine::on_ready(int descriptor) {
-  if (descriptor == wake_.get()) {
-    eventfd_t ignored = 0;
-    ::eventfd_read(descriptor, &ignored);
-    return;
-  }
   if (descriptor == listener_.get()) return accept_all();
   const auto found = watched_.find(descriptor);
   const auto which = found == watched_.end() ? nullptr : found->second.lock();
@@ -236,22 +231,20 @@ void ucx_engine::on_ready(int descriptor) {
 }
 
 void ucx_engine::watch(int descriptor, unsigned events, const connection_ptr& owner) {
-  epoll_event event{};
-  event.events = events;
-  event.data.fd = descriptor;
-  const bool known = !watched_.try_emplace(descriptor, owner).second;
-  ::epoll_ctl(epoll_.get(), known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, descriptor, &event);
+  watched_[descriptor] = owner;
+  poller_.watch(descriptor, events);
 }
 
 void ucx_engine::unwatch(int descriptor) {
-  if (watched_.erase(descriptor) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
+  if (watched_.erase(descriptor) > 0) poller_.unwatch(descriptor);
 }
 
-// --- how a connection comes about ---------------------------------------------------------------------------------------
+// --- how a connection comes about
+// ---------------------------------------------------------------------------------------
 
 void ucx_engine::accept_all() {
   for (;;) {
-    unique_fd descriptor(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    auto descriptor = accept_next(listener_.get());
     if (!descriptor) return;
     if (stopping_ || greeters_.size() >= most_greeters) continue;
     connection_ptr made;
@@ -304,9 +297,12 @@ void ucx_engine::advance_socket(const connection_ptr& which) {
     if (auto said = which->socket->advance(); !said) return fail(*which, said.failure());
   }
   if (*heard) {
-    if (auto ready = make_endpoint(*which); !ready) return fail(*which, ready.failure());
     which->now = ucx_connection::phase::greeting;
-    if (!which->accepted) greet(*which, 1);
+    wiring_.push_back(which);
+    if (!which->accepted) {
+      if (auto ready = make_endpoint(*which); !ready) return fail(*which, ready.failure());
+      greet(*which, 1);
+    }
   }
   const unsigned events = which->socket->wants_to_write() ? EPOLLIN | EPOLLOUT : EPOLLIN;
   watch(which->socket->descriptor(), events, which);
@@ -337,18 +333,22 @@ result<void> ucx_engine::make_endpoint(ucx_connection& which) {
   return {};
 }
 
-/// UCX 1.13 does not keep the order of what is sent while it wires an endpoint up: small frames overtake large ones. So
-/// three greetings go to and fro first (1 from the side that connected, 2 back, 3 again), and each side sends its frames
-/// once it knows that both ways stand.
+/// UCX 1.13 does not keep the order of what is sent while it wires an endpoint up: small frames overtake
+/// large ones. So three greetings go to and fro first (1 from the side that connected, 2 back, 3 again), and
+/// each side sends its frames once it knows that both ways stand.
 void ucx_engine::greet(ucx_connection& which, std::uint64_t step) {
   send_note(which, am_greeting, {step, which.reads_peer ? 1U : 0U});
 }
 
 void ucx_engine::greeted(const connection_ptr& which, std::uint64_t step) {
   if (which->now != ucx_connection::phase::greeting) return;
+  // Only now, when the peer's connection stands: UCX 1.13 may abort when both sides connect at once.
+  if (step == 1)
+    if (auto ready = make_endpoint(*which); !ready) return fail(*which, ready.failure());
   if (step < 3) greet(*which, step + 1);
   if (step == 1) return;
   which->now = ucx_connection::phase::open;
+  if (which->doomed) return fail(*which, which->reason);
   while (!which->waiting.empty()) {
     auto next = std::move(which->waiting.front());
     which->waiting.pop_front();
@@ -365,9 +365,11 @@ void ucx_engine::drop_late_greeters() {
   });
 }
 
-// --- how a connection ends ----------------------------------------------------------------------------------------------
+// --- how a connection ends
+// ----------------------------------------------------------------------------------------------
 
-/// The socket or the process of the peer has become readable: it has ended. What UCX holds already is still taken.
+/// The socket or the process of the peer has become readable: it has ended. What UCX holds already is still
+/// taken.
 void ucx_engine::check_peer(const connection_ptr& which) {
   const bool wrote_all = !which->socket->wants_to_write();
   if (!wrote_all) {
@@ -379,7 +381,8 @@ void ucx_engine::check_peer(const connection_ptr& which) {
   if (!ended && which->socket->peer_holds()) return;
   for (int i = 0; i < 64 && which->worker->progress(); ++i) {
   }
-  fail(*which, {errc::connection_lost, ended ? "the peer's process has ended" : "the peer has closed or died"});
+  fail(*which,
+       {errc::connection_lost, ended ? "the peer's process has ended" : "the peer has closed or died"});
 }
 
 /// Closes at the next round of the loop; may be called from within UCX.
@@ -392,107 +395,93 @@ void ucx_engine::fail(ucx_connection& which, error reason) {
 
 bool ucx_engine::close_failing() {
   const auto batch = std::exchange(failing_, {});
-  for (const auto& each : batch) begin_close(each, each->reason);
+  for (const auto& each : batch)
+    begin_close(each, each->reason);
   return !batch.empty();
 }
 
 void ucx_engine::begin_close(const connection_ptr& which, error reason) {
   if (which->now == ucx_connection::phase::closing) return;
-  which->now = ucx_connection::phase::closing;
-  which->reason = std::move(reason);
-  which->closing_since_round = round_;
-  which->deadline = std::chrono::steady_clock::now() + close_grace;
   {
     const std::lock_guard lock(mutex_);
     routes_.erase(which->id);
   }
+  if (!which->doomed && !which->failing) which->reason = std::move(reason);
   live_.emplace(which->id, which);  // closed before it was begun
-  closing_.push_back(which);
-  auto waiting = std::exchange(which->waiting, {});
-  for (auto& each : waiting) report(*each, which->reason);
-  end_endpoint(*which);
-  if (which->socket) {
-    unwatch(which->socket->descriptor());
-    which->socket.reset();  // tells the peer
+  for (auto& each : std::exchange(which->waiting, {}))
+    report(*each, which->reason);
+  // UCX cannot be stopped while it wires up, here or at the peer: both abort. It is given the moment it
+  // takes.
+  if (which->now == ucx_connection::phase::greeting && !which->failing) {
+    if (!std::exchange(which->doomed, true)) doomed_.push_back(which);
+    which->deadline = std::chrono::steady_clock::now() + close_grace;
+    return;
   }
+  const bool wiring = which->now == ucx_connection::phase::greeting;
+  which->now = ucx_connection::phase::closing;
+  which->closing_since_round = round_;
+  closing_.push_back(which);
+  end_endpoint(*which, wiring);
+  if (which->socket) unwatch(which->socket->descriptor());
+  which->socket.reset();  // tells the peer
   if (which->process) unwatch(which->process.get());
   which->process.reset();
 }
 
-/// UCX closes at once and calls back for all frames, whatever state the peer is in.
-void ucx_engine::end_endpoint(ucx_connection& which) {
-  for (auto each = which.sends.begin(); each != which.sends.end();) {
-    auto& piece = **each++;
-    if (!piece.lent || !piece.handed) continue;  // UCX will call
-    report(piece, which.reason);
-    which.sends.erase(piece.self);
-  }
-  for (auto& each : which.landings)
-    if (each->fetch && !each->outcome)
-      each->outcome = error{errc::connection_lost, "the connection was lost before the rows had landed"};
-  report_landings(which);
-  if (which.endpoint == nullptr) return destroy_worker(which);
-  ucp_request_param_t params{};
-  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  params.flags = UCP_EP_CLOSE_FLAG_FORCE;  // never waits for a peer that may be frozen
-  params.user_data = &which;
-  params.cb.send = [](void* request, ucs_status_t, void* connection) {
-    static_cast<ucx_connection*>(connection)->endpoint_closed = true;
-    ucp_request_free(request);
-  };
-  if (!UCS_PTR_IS_PTR(ucp_ep_close_nbx(which.endpoint, &params))) which.endpoint_closed = true;
-  make_busy(which);
-}
-
-void ucx_engine::destroy_worker(ucx_connection& which) {
-  if (which.worker) unwatch(which.worker->event_fd());
-  which.worker.reset();
-  which.endpoint = nullptr;
-}
-
-/// Reports those whose frames have all been accounted for. A connection waits for one more round, in which the frames
-/// accepted before it left the routes are taken from the queue and cancelled.
-void ucx_engine::finish_closing() {
-  const auto settled = [](const ucx_connection& which) {
-    return !which.worker || (which.endpoint_closed && which.sends.empty() && which.landings.empty());
-  };
-  std::erase_if(graveyard_, [&](const connection_ptr& each) {
-    if (!settled(*each)) return false;
-    destroy_worker(*each);
-    each->sends.clear();
-    each->landings.clear();
-    return true;
-  });
-  if (closing_.empty()) return;
+void ucx_engine::close_doomed() {
   const auto now = std::chrono::steady_clock::now();
+  for (const auto& each : doomed_)
+    if (each->now == ucx_connection::phase::greeting && now >= each->deadline) fail(*each, each->reason);
+  std::erase_if(doomed_, [](const connection_ptr& each) {
+    return each->now != ucx_connection::phase::greeting || each->failing;
+  });
+}
+
+/// The worker is destroyed at once: UCX says nothing more, and what it had not called for is reported from
+/// our own lists. It is not progressed after its endpoint has been closed, as an orderly end would need: then
+/// UCX 1.13 corrupts memory when the peer resets the connection. Whoever promotes itself must not die of its
+/// peer's death.
+void ucx_engine::end_endpoint(ucx_connection& which, bool wiring) {
+  if (!which.worker) return;
+  unwatch(which.worker->event_fd());
+  if (wiring) {
+    const std::lock_guard lock(abandoned_mutex);
+    abandoned.push_back(std::move(which.worker));
+    return;
+  }
+  if (which.endpoint != nullptr) {
+    ucp_request_param_t params{};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    params.flags = UCP_EP_CLOSE_FLAG_FORCE;  // fails what is on its way, so that the worker can be destroyed
+    auto* request = ucp_ep_close_nbx(which.endpoint, &params);
+    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+  }
+  which.worker.reset();
+}
+
+/// Reports those whose frames have all been accounted for: one round later, in which the frames accepted
+/// before they left the routes are taken from the queue and cancelled.
+void ucx_engine::finish_closing() {
+  if (closing_.empty()) return;
   std::vector<connection_ptr> ended;
   std::erase_if(closing_, [&](const connection_ptr& each) {
-    if (each->closing_since_round >= round_ || (!settled(*each) && now < each->deadline)) return false;
+    if (each->closing_since_round >= round_) return false;
     ended.push_back(each);
     return true;
   });
   for (const auto& each : ended) {
-    abandon(*each);
+    for (auto& piece : each->landings) {
+      if (!piece->outcome)
+        piece->outcome = error{errc::connection_lost, "the connection was lost before the rows had landed"};
+      sink_.on_landed(each->id, piece->where, std::move(*piece->outcome));
+    }
+    for (auto& piece : each->sends)
+      report(*piece, each->reason);
+    each->landings.clear();
+    each->sends.clear();
     live_.erase(each->id);
-    if (settled(*each))
-      destroy_worker(*each);
-    else
-      graveyard_.push_back(each);
     if (each->announced) sink_.on_lost(each->id, each->reason);
   }
-}
-
-/// Reports what UCX has not called for. The pieces stay until it does, if it still can.
-void ucx_engine::abandon(ucx_connection& which) {
-  for (auto& each : which.landings) {
-    if (!each->outcome)
-      each->outcome = error{errc::connection_lost, "the connection was lost before the rows had landed"};
-    if (!std::exchange(each->reported, true)) sink_.on_landed(which.id, each->where, *each->outcome);
-  }
-  for (auto& each : which.sends) report(*each, which.reason);
-  if (which.worker) return;
-  which.sends.clear();
-  which.landings.clear();
 }
 
 }  // namespace baton::transports::detail

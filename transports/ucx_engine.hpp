@@ -16,12 +16,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "transports/poller.hpp"
 #include "transports/transport.hpp"
 #include "transports/ucx_socket.hpp"
 #include "transports/ucx_worker.hpp"
 
-/// The works of `ucx_transport`: the one thread that owns UCX, the frames on their way, and the life of a connection. For
-/// this room only.
+/// The works of `ucx_transport`: the one thread that owns UCX, the frames on their way, and the life of a
+/// connection. For this room only.
 namespace baton::transports::detail {
 
 class ucx_engine;
@@ -36,7 +37,8 @@ struct frame_head {
   std::uint64_t lent_address = 0, lent_bytes = 0;
 };
 
-/// A frame handed to UCX, or waiting for it. Lives until UCX has called back, also when its fate was reported before.
+/// A frame handed to UCX, or waiting for it. Lives until UCX has called back, also when its fate was reported
+/// before.
 struct ucx_sending {
   std::vector<std::byte> header;   // the frame's number, then the descriptor
   std::vector<std::byte> message;  // empty for rows
@@ -56,17 +58,16 @@ struct ucx_sending {
 struct ucx_landing {
   memory_region where;
   std::optional<result<void>> outcome;  // none: UCX still writes
-  bool reported = false;
-  bool fetch = false;  // we read it ourselves
+  bool fetch = false;                   // we read it ourselves
   ucx_connection* from = nullptr;
   std::list<std::unique_ptr<ucx_landing>>::iterator self;  // in the connection's list
 };
 
-/// One connection with a UCX context, worker and endpoint of its own: so connections cannot mix, and a broken one is taken
-/// down as a whole. All but `queued_bytes` and `carrier`
-/// belongs to the engine's thread.
+/// One connection with a UCX context, worker and endpoint of its own: so connections cannot mix, and a broken
+/// one is taken down as a whole. All but `queued_bytes` and `carrier` belongs to the engine's thread.
 struct ucx_connection : std::enable_shared_from_this<ucx_connection> {
-  /// sockets: the workers' addresses are exchanged. greeting: the endpoint stands, UCX wires it up. open: frames may go.
+  /// sockets: the workers' addresses are exchanged. greeting: the endpoint stands, UCX wires it up. open:
+  /// frames may go.
   enum class phase { sockets, greeting, open, closing };
 
   ucx_connection(connection_id id, ucx_engine* engine, bool accepted)
@@ -74,32 +75,33 @@ struct ucx_connection : std::enable_shared_from_this<ucx_connection> {
 
   const connection_id id;
   ucx_engine* const engine;
-  const bool accepted;                   // the peer connected to us
+  const bool accepted;  // the peer connected to us
   std::atomic<std::size_t> queued_bytes{0};
-  std::string carrier = "ucx";           // guarded by the engine's mutex
+  std::string carrier = "ucx";  // guarded by the engine's mutex
 
   phase now = phase::sockets;
-  bool announced;                        // the sink knows of it
+  bool announced;  // the sink knows of it
   std::uint64_t next_out = 0;
   std::uint64_t next_in = 0;
   std::deque<std::unique_ptr<ucx_sending>> waiting;  // until it is open
   std::list<std::unique_ptr<ucx_sending>> sends;
   std::list<std::unique_ptr<ucx_landing>> landings;
   std::optional<ucx_socket> socket;
-  pid_t peer_process = 0;                // over shared memory
-  unique_fd process;                     // readable once the peer's process has ended
-  bool reads_peer = false;               // we can read the peer's memory
-  bool peer_reads = false;               // and it ours
+  pid_t peer_process = 0;   // over shared memory
+  unique_fd process;        // readable once the peer's process has ended
+  bool reads_peer = false;  // we can read the peer's memory
+  bool peer_reads = false;  // and it ours
   std::unique_ptr<ucx_worker> worker;
   ucp_ep_h endpoint = nullptr;
-  bool busy = false;                     // its worker has to be progressed before the thread may sleep
+  bool busy = false;  // its worker has to be progressed before the thread may sleep
   bool carrier_known = false;
 
-  bool failing = false;                  // to be closed at the next round, for `reason`
+  bool failing = false;  // to be closed at the next round, for `reason`
   error reason{};
-  bool endpoint_closed = false;
+  bool doomed = false;  // to be closed once it is wired up
   std::uint64_t closing_since_round = 0;
-  std::chrono::steady_clock::time_point deadline;  // of an accepted one to greet, of a closing one to be reported
+  std::chrono::steady_clock::time_point
+      deadline;  // of an accepted one to greet, of a doomed one to be wired up
 };
 
 /// Whether we may read the memory of `process`, tried on its probe.
@@ -170,11 +172,9 @@ class ucx_engine {
   void fail(ucx_connection& which, error reason);
   bool close_failing();
   void begin_close(const connection_ptr& which, error reason);
-  void end_endpoint(ucx_connection& which);
-  void destroy_worker(ucx_connection& which);
-  void empty_graveyard();
+  void close_doomed();
+  void end_endpoint(ucx_connection& which, bool wiring);
   void finish_closing();
-  void abandon(ucx_connection& which);
   void drop_late_greeters();
 
   // frames
@@ -217,20 +217,22 @@ class ucx_engine {
   bool listening_ = false, ending_ = false;                   // guarded by mutex_
 
   // the thread's own
-  std::unordered_map<connection_id, connection_ptr> live_;   // also those that are closing
+  std::unordered_map<connection_id, connection_ptr> live_;  // also those that are closing
   std::unordered_map<int, std::weak_ptr<ucx_connection>> watched_;
   std::vector<connection_ptr> busy_;
   std::vector<connection_ptr> failing_;
   std::vector<connection_ptr> closing_;
-  std::vector<connection_ptr> greeters_;     // accepted, not yet announced
+  std::vector<connection_ptr> wiring_;    // in phase `greeting`
+  std::vector<connection_ptr> greeters_;  // accepted, not yet announced
   std::vector<std::pair<connection_ptr, std::uint64_t>> greetings_;
   std::deque<fetch> fetches_;
   std::vector<connection_ptr> carrier_due_;
-  std::vector<connection_ptr> graveyard_;    // reported as lost, but UCX has not called for all of it
-  std::vector<std::uint64_t> aligned_;       // scratch for what UCX hands out unaligned
+  std::vector<connection_ptr> doomed_;  // closed while UCX wires them up
+  std::vector<std::uint64_t> aligned_;  // scratch for what UCX hands out unaligned
   std::uint64_t round_ = 0;
   bool stopping_ = false;
-  unique_fd listener_, wake_, epoll_;
+  unique_fd listener_;
+  poller poller_;
   std::thread thread_;
 };
 

@@ -1,4 +1,3 @@
-#include <sys/eventfd.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -16,8 +15,8 @@
 namespace baton::transports::detail {
 namespace {
 
-/// Over shared memory, rows of at least this size are read by the receiver from where they lie; smaller ones are cheaper to
-/// pass through UCX.
+/// Over shared memory, rows of at least this size are read by the receiver from where they lie; smaller ones
+/// are cheaper to pass through UCX.
 constexpr std::size_t lend_from_bytes = 16U << 10;
 /// Read at a time, so that a large piece does not hold up other connections.
 constexpr std::size_t fetch_bytes = 1U << 20;
@@ -56,7 +55,8 @@ bool can_read(pid_t process, const memory_probe& there) {
          word == ours.word;
 }
 
-// --- sending ------------------------------------------------------------------------------------------------------------
+// --- sending
+// ------------------------------------------------------------------------------------------------------------
 
 result<void> ucx_engine::send_message(connection_id to, std::vector<std::byte> message) {
   if (auto fits = check_message(message.size()); !fits) return fits;
@@ -90,7 +90,7 @@ result<void> ucx_engine::enqueue(connection_id to, std::unique_ptr<ucx_sending> 
   commands_.push_back({found->second, std::move(piece), nullptr});
   const bool wake = std::exchange(asleep_, false);
   lock.unlock();
-  if (wake) ::eventfd_write(wake_.get(), 1);
+  if (wake) poller_.wake();
   return {};
 }
 
@@ -132,7 +132,8 @@ void ucx_engine::transmit(std::unique_ptr<ucx_sending> owned, am_id id) {
   const bool carries_rows = piece.is_rows && !piece.lent;
   const void* data = carries_rows ? piece.rows.address : piece.message.data();
   const std::size_t size_bytes = carries_rows ? piece.rows.size_bytes : piece.message.size();
-  auto* request = ucp_am_send_nbx(to.endpoint, id, piece.header.data(), piece.header.size(), data, size_bytes, &params);
+  auto* request =
+      ucp_am_send_nbx(to.endpoint, id, piece.header.data(), piece.header.size(), data, size_bytes, &params);
   make_busy(to);
   if (request == nullptr || UCS_PTR_IS_ERR(request)) sent(piece, UCS_PTR_STATUS(request));
 }
@@ -162,9 +163,8 @@ void ucx_engine::sent(ucx_sending& piece, ucs_status_t status) {
 
 /// The peer has read what was lent, or does not want it.
 void ucx_engine::fetched(ucx_connection& to, std::uint64_t number) {
-  const auto found = std::find_if(to.sends.begin(), to.sends.end(), [&](const auto& each) {
-    return each->lent && each->number == number;
-  });
+  const auto found = std::find_if(to.sends.begin(), to.sends.end(),
+                                  [&](const auto& each) { return each->lent && each->number == number; });
   if (found == to.sends.end()) return;
   auto& piece = **found;
   report(piece, {});
@@ -177,16 +177,18 @@ void ucx_engine::report(ucx_sending& piece, result<void> outcome) {
   if (auto done = std::exchange(piece.done, nullptr)) done(std::move(outcome));
 }
 
-// --- receiving ----------------------------------------------------------------------------------------------------------
+// --- receiving
+// ----------------------------------------------------------------------------------------------------------
 
 /// The head of a frame that is to be taken: of a connection that lives, and the next in order.
-std::optional<frame_head> ucx_engine::due(ucx_connection& from, const void* header, std::size_t header_bytes) {
+std::optional<frame_head> ucx_engine::due(ucx_connection& from, const void* header,
+                                          std::size_t header_bytes) {
   if (from.now == ucx_connection::phase::closing || from.failing) return {};
   frame_head head;
   if (header_bytes >= sizeof head) std::memcpy(&head, header, sizeof head);
   if (header_bytes < sizeof head || head.number != from.next_in || !from.announced) {
-    fail(from, {errc::malformed,
-                "frame " + std::to_string(head.number) + " where " + std::to_string(from.next_in) + " was due"});
+    fail(from, {errc::malformed, "frame " + std::to_string(head.number) + " where " +
+                                     std::to_string(from.next_in) + " was due"});
     return {};
   }
   ++from.next_in;
@@ -215,8 +217,9 @@ ucs_status_t ucx_engine::on_message(void* argument, const void* header, std::siz
   return UCS_OK;
 }
 
-/// The header first, then the sink's decision, then the bytes: copied when UCX holds them already, fetched straight into
-/// the landing when not. What is refused is dropped, and the sender is told that its memory is free.
+/// The header first, then the sink's decision, then the bytes: copied when UCX holds them already, fetched
+/// straight into the landing when not. What is refused is dropped, and the sender is told that its memory is
+/// free.
 ucs_status_t ucx_engine::on_rows(void* argument, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t size_bytes, const ucp_am_recv_param_t* params) {
   auto& from = *static_cast<ucx_connection*>(argument);
@@ -297,8 +300,8 @@ bool ucx_engine::fetch_some() {
   return true;
 }
 
-ucs_status_t ucx_engine::on_fetched(void* argument, const void* header, std::size_t header_bytes, void*, std::size_t,
-                                    const ucp_am_recv_param_t*) {
+ucs_status_t ucx_engine::on_fetched(void* argument, const void* header, std::size_t header_bytes, void*,
+                                    std::size_t, const ucp_am_recv_param_t*) {
   auto& from = *static_cast<ucx_connection*>(argument);
   note words{};
   if (header_bytes == sizeof words) std::memcpy(words.data(), header, sizeof words);
@@ -307,8 +310,8 @@ ucs_status_t ucx_engine::on_fetched(void* argument, const void* header, std::siz
 }
 
 /// Answered by the loop; but the sink hears of the peer here, before the frames that may follow at once.
-ucs_status_t ucx_engine::on_greeting(void* argument, const void* header, std::size_t header_bytes, void*, std::size_t,
-                                     const ucp_am_recv_param_t*) {
+ucs_status_t ucx_engine::on_greeting(void* argument, const void* header, std::size_t header_bytes, void*,
+                                     std::size_t, const ucp_am_recv_param_t*) {
   auto& from = *static_cast<ucx_connection*>(argument);
   auto& self = *from.engine;
   if (from.now != ucx_connection::phase::greeting || from.failing) return UCS_OK;
@@ -328,10 +331,6 @@ ucs_status_t ucx_engine::on_greeting(void* argument, const void* header, std::si
 
 void ucx_engine::landed(ucx_landing& piece, ucs_status_t status) {
   auto& from = *piece.from;
-  if (piece.reported) {
-    from.landings.erase(piece.self);
-    return;
-  }
   if (status == UCS_OK) {
     piece.outcome.emplace();
   } else {
@@ -344,14 +343,15 @@ void ucx_engine::landed(ucx_landing& piece, ucs_status_t status) {
 
 /// In the order announced: rows that overtook others wait for them.
 void ucx_engine::report_landings(ucx_connection& from) {
-  while (!from.landings.empty() && from.landings.front()->outcome && !from.landings.front()->reported) {
+  while (!from.landings.empty() && from.landings.front()->outcome) {
     auto first = std::move(from.landings.front());
     from.landings.pop_front();
     sink_.on_landed(from.id, first->where, std::move(*first->outcome));
   }
 }
 
-// --- reports ------------------------------------------------------------------------------------------------------------
+// --- reports
+// ------------------------------------------------------------------------------------------------------------
 
 void ucx_engine::became_active(ucx_connection& which) {
   if (std::exchange(which.carrier_known, true)) return;

@@ -1,58 +1,20 @@
 #pragma once
 
-#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "schemas/errors.hpp"
+#include "transports/socket_address.hpp"
+#include "transports/unique_fd.hpp"
 
-/// The ordinary socket beside each UCX connection: it carries the two workers' addresses once, and then only tells, by
-/// ending, that the peer has closed or died. UCX's own connection manager is not used: release 1.13 aborts the process
-/// when an endpoint is closed while it connects. For this room only.
+/// The ordinary socket beside each UCX connection: it carries the two workers' addresses once, and then only
+/// tells, by ending, that the peer has closed or died. UCX's own connection manager is not used: release 1.13
+/// aborts the process when an endpoint is closed while it connects. For this room only.
 namespace baton::transports::detail {
-
-/// Owns a file descriptor.
-class unique_fd {
- public:
-  unique_fd() = default;
-  explicit unique_fd(int descriptor) : descriptor_(descriptor) {}
-  unique_fd(unique_fd&& from) noexcept : descriptor_(from.release()) {}
-  unique_fd& operator=(unique_fd&& from) noexcept;
-  ~unique_fd() { reset(); }
-
-  [[nodiscard]] int get() const noexcept { return descriptor_; }
-  explicit operator bool() const noexcept { return descriptor_ >= 0; }
-  int release() noexcept;
-  void reset() noexcept;
-
- private:
-  int descriptor_ = -1;
-};
-
-/// Where a socket listens or connects to: "HOST:PORT", "[HOST]:PORT", or "shm:NAME" within one machine.
-struct socket_address {
-  sockaddr_storage storage{};
-  socklen_t size_bytes = 0;
-
-  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-};
-
-/// `shared_memory` chooses the form. A host name waits on the resolver, a numeric address never does; "shm:0" names a
-/// free address. `invalid_argument` for anything else.
-result<socket_address> parse_address(std::string_view text, bool shared_memory);
-
-/// A listening socket that never blocks, and the address it got. `io_failed` when the address is in use.
-struct listening_socket {
-  unique_fd descriptor;
-  std::string address;
-};
-result<listening_socket> listen_at(const socket_address& at);
 
 /// A word in this process that a peer on the same machine may try to read.
 struct memory_probe {
@@ -74,8 +36,8 @@ class ucx_socket {
   /// Queues our worker's address for the peer. Once.
   void say(const std::vector<std::byte>& worker_address);
 
-  /// Connects, writes and reads as far as it goes; whether the peer's address has come. `malformed` if what came is not
-  /// ours or another version, `connection_lost` if it ended.
+  /// Connects, writes and reads as far as it goes; whether the peer's address has come. `malformed` if what
+  /// came is not ours or another version, `connection_lost` if it ended.
   result<bool> advance();
   /// Bytes wait to be written, or the connection to be made: wait for "writable" too.
   [[nodiscard]] bool wants_to_write() const noexcept { return connecting_ || !out_.empty(); }

@@ -10,8 +10,9 @@ namespace {
 
 detail::ucx_settings settings_of(ucx_options how) {
   detail::prepare_ucx();
-  if (how.shared_memory) return {"posix", {}, how.rendezvous_bytes, false};
-  return {std::move(how.tls), std::move(how.devices), how.rendezvous_bytes, true};
+  if (how.shared_memory) return {"posix", {}, how.rendezvous_bytes, false, false};
+  const bool zero_copy = how.tls.find("tcp") == std::string::npos;
+  return {std::move(how.tls), std::move(how.devices), how.rendezvous_bytes, zero_copy, true};
 }
 
 }  // namespace
@@ -19,13 +20,21 @@ detail::ucx_settings settings_of(ucx_options how) {
 ucx_transport::ucx_transport(ucx_options how, frame_sink& sink)
     : engine_(std::make_unique<detail::ucx_engine>(settings_of(how), how.shared_memory, sink)) {}
 
-ucx_transport::~ucx_transport() { engine_->stop(); }
+ucx_transport::~ucx_transport() {
+  engine_->stop();
+}
 
-capabilities ucx_transport::abilities() const { return engine_->abilities(); }
+capabilities ucx_transport::abilities() const {
+  return engine_->abilities();
+}
 
-result<std::string> ucx_transport::listen(std::string_view address) { return engine_->listen(address); }
+result<std::string> ucx_transport::listen(std::string_view address) {
+  return engine_->listen(address);
+}
 
-result<connection_id> ucx_transport::connect(std::string_view address) { return engine_->connect(address); }
+result<connection_id> ucx_transport::connect(std::string_view address) {
+  return engine_->connect(address);
+}
 
 result<void> ucx_transport::send_message(connection_id to, std::vector<std::byte> message) {
   return engine_->send_message(to, std::move(message));
@@ -36,8 +45,12 @@ result<void> ucx_transport::send_rows(connection_id to, std::vector<std::byte> d
   return engine_->send_rows(to, std::move(descriptor), rows, std::move(done));
 }
 
-void ucx_transport::close(connection_id which) { engine_->close(which); }
+void ucx_transport::close(connection_id which) {
+  engine_->close(which);
+}
 
-std::string ucx_transport::carrier(connection_id which) const { return engine_->carrier(which); }
+std::string ucx_transport::carrier(connection_id which) const {
+  return engine_->carrier(which);
+}
 
 }  // namespace baton::transports

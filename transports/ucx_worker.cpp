@@ -12,27 +12,35 @@ namespace {
 
 errc code_of(ucs_status_t status) {
   switch (status) {
-    case UCS_ERR_CANCELED: return errc::cancelled;
+    case UCS_ERR_CANCELED:
+      return errc::cancelled;
     case UCS_ERR_NO_MEMORY:
     case UCS_ERR_NO_RESOURCE:
-    case UCS_ERR_EXCEEDS_LIMIT: return errc::no_room;
+    case UCS_ERR_EXCEEDS_LIMIT:
+      return errc::no_room;
     case UCS_ERR_INVALID_PARAM:
-    case UCS_ERR_INVALID_ADDR: return errc::invalid_argument;
-    case UCS_ERR_TIMED_OUT: return errc::timed_out;
+    case UCS_ERR_INVALID_ADDR:
+      return errc::invalid_argument;
+    case UCS_ERR_TIMED_OUT:
+      return errc::timed_out;
     case UCS_ERR_UNSUPPORTED:
-    case UCS_ERR_NOT_IMPLEMENTED: return errc::unsupported;
+    case UCS_ERR_NOT_IMPLEMENTED:
+      return errc::unsupported;
     case UCS_ERR_NOT_CONNECTED:
     case UCS_ERR_CONNECTION_RESET:
     case UCS_ERR_ENDPOINT_TIMEOUT:
     case UCS_ERR_UNREACHABLE:
-    case UCS_ERR_REJECTED: return errc::connection_lost;
-    default: return errc::io_failed;
+    case UCS_ERR_REJECTED:
+      return errc::connection_lost;
+    default:
+      return errc::io_failed;
   }
 }
 
 /// Modifies a setting of `config`, unless it is empty or the user has said otherwise and may.
 ucs_status_t set(ucp_config_t* config, const char* key, const std::string& value, bool user_may = true) {
-  if (value.empty() || (user_may && std::getenv((std::string("UCX_") + key).c_str()) != nullptr)) return UCS_OK;
+  if (value.empty() || (user_may && std::getenv((std::string("UCX_") + key).c_str()) != nullptr))
+    return UCS_OK;
   return ucp_config_modify(config, key, value.c_str());
 }
 
@@ -61,6 +69,10 @@ result<std::unique_ptr<ucx_worker>> ucx_worker::create(const ucx_settings& setti
   auto status = set(config, "TLS", settings.tls, settings.tls_may_be_overridden);
   if (status == UCS_OK) status = set(config, "NET_DEVICES", settings.devices);
   if (status == UCS_OK) status = set(config, "RNDV_THRESH", threshold);
+  // UCX 1.13 aborts the process when a peer resets a tcp connection that is being closed here with a send
+  // from user memory on its way (comp->count > 0 in uct_iface.h). Sends through its own buffers cost a copy
+  // and never do.
+  if (status == UCS_OK && !settings.zero_copy) status = set(config, "ZCOPY_THRESH", "inf");
   if (status == UCS_OK) {
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -130,7 +142,8 @@ std::string lanes_of(ucp_ep_h endpoint) {
   for (std::size_t at = report.find("lane["); at != std::string::npos; at = report.find("lane[", at + 1)) {
     const auto line = report.substr(at, report.find('\n', at) - at);
     const auto path = line.find('/');
-    if (path == std::string::npos || line.find(" am") == std::string::npos) continue;  // a connection manager's lane
+    if (path == std::string::npos || line.find(" am") == std::string::npos)
+      continue;  // a connection manager's lane
     auto begin = line.rfind(':', path);
     auto end = line.find_first_of(" \t", path);
     if (begin == std::string::npos || end == std::string::npos) continue;

@@ -9,7 +9,8 @@
 
 #include "schemas/errors.hpp"
 
-/// Owners for the C handles of UCX, and the translation of its words into ours. For the bodies in this room only.
+/// Owners for the C handles of UCX, and the translation of its words into ours. For the bodies in this room
+/// only.
 namespace baton::transports::detail {
 
 /// What a UCX context is made of.
@@ -17,22 +18,24 @@ struct ucx_settings {
   std::string tls;                   ///< UCX_TLS
   std::string devices;               ///< UCX_NET_DEVICES; empty: all
   std::size_t rendezvous_bytes = 0;  ///< UCX_RNDV_THRESH; 0: UCX decides
+  bool zero_copy = false;  ///< sends from user memory where the fabric can; see the note in `create`
   bool tls_may_be_overridden = true;  ///< by the user's UCX_TLS
 };
 
 /// The one place where a UCX status becomes an error.
 error translate(ucs_status_t status, std::string_view doing);
 
-/// Once per process, and only what the user has not set in the environment: quiets UCX's own log to "fatal", since we
-/// report errors as values; and sets UCX_POSIX_ERROR_HANDLING=y, without which shared memory cannot be closed, and which
-/// UCX 1.13 takes from the environment alone. Call it before other threads read the environment.
+/// Once per process, and only what the user has not set in the environment: quiets UCX's own log to "fatal",
+/// since we report errors as values; and sets UCX_POSIX_ERROR_HANDLING=y, without which shared memory cannot
+/// be closed, and which UCX 1.13 takes from the environment alone. Call it before other threads read the
+/// environment.
 void prepare_ucx();
 
 /// A context with its one worker, in wake-up mode. Made, used and destroyed on one thread.
 class ucx_worker {
  public:
-  /// `io_failed` and the like when UCX has no such transport or device. A setting whose UCX_ variable the user has set
-  /// is left to the user.
+  /// `io_failed` and the like when UCX has no such transport or device. A setting whose UCX_ variable the
+  /// user has set is left to the user.
   static result<std::unique_ptr<ucx_worker>> create(const ucx_settings& settings);
 
   /// Destroys worker and context. Requests still in flight are dropped: their callbacks never run.
@@ -64,8 +67,8 @@ class ucx_worker {
   std::size_t max_header_bytes_ = 0;
 };
 
-/// The transports and devices that carry an endpoint's messages and rows, as UCX itself reports them, e.g. "tcp/lo" or
-/// "posix/memory". Empty while the endpoint is not yet connected.
+/// The transports and devices that carry an endpoint's messages and rows, as UCX itself reports them, e.g.
+/// "tcp/lo" or "posix/memory". Empty while the endpoint is not yet connected.
 std::string lanes_of(ucp_ep_h endpoint);
 
 }  // namespace baton::transports::detail

@@ -11,9 +11,9 @@
 #include "schemas/errors.hpp"
 #include "schemas/ids.hpp"
 
-/// The model, behind one interface. An engine holds sessions; a session is a run of KV rows at positions [0, length). It
-/// evaluates tokens, which appends rows and yields logits, and it exports and imports rows. It does not sample, batch over
-/// time, or know turns: that is the engine actor's work.
+/// The model, behind one interface. An engine holds sessions; a session is a run of KV rows at positions [0,
+/// length). It evaluates tokens, which appends rows and yields logits, and it exports and imports rows. It
+/// does not sample, batch over time, or know turns: that is the engine actor's work.
 namespace baton::actors::engines {
 
 /// How a session's state can be carried to another engine; decided by the start-up self-test.
@@ -38,8 +38,8 @@ struct engine_counters {
   std::uint64_t imported_rows = 0;
 };
 
-/// Not thread-safe: one owner thread, the same for the whole life of the engine. Errors leave the session as it was,
-/// unless a member says otherwise.
+/// Not thread-safe: one owner thread, the same for the whole life of the engine. Errors leave the session as
+/// it was, unless a member says otherwise.
 class engine {
  public:
   virtual ~engine() = default;
@@ -50,8 +50,8 @@ class engine {
   [[nodiscard]] virtual std::uint32_t vocabulary_size() const = 0;
   /// Longest session in tokens.
   [[nodiscard]] virtual std::uint32_t context_tokens() const = 0;
-  /// Most tokens of one session in one evaluation. Prompts are evaluated in chunks of exactly this size, so that every
-  /// node rounds alike.
+  /// Most tokens of one session in one evaluation. Prompts are evaluated in chunks of exactly this size, so
+  /// that every node rounds alike.
   [[nodiscard]] virtual std::uint32_t prefill_chunk() const = 0;
   /// Most sessions in one evaluation: 1 in `exact` mode, where each session is decoded in a batch of its own.
   [[nodiscard]] virtual std::uint32_t max_batch() const = 0;
@@ -66,25 +66,30 @@ class engine {
   [[nodiscard]] virtual bool holds(session_id session) const = 0;
   /// Rows held: positions [0, length). 0 for unknown sessions.
   [[nodiscard]] virtual position length(session_id session) const = 0;
-  /// Forgets the rows of positions >= `length`. `unsupported` where a model cannot (recurrent state): close it and replay.
+  /// Forgets the rows of positions >= `length`. `unsupported` where a model cannot (recurrent state): close
+  /// it and replay.
   virtual result<void> truncate(session_id session, position length) = 0;
 
   // Work.
   /// Evaluates the entries in one batch: at most `max_batch()` entries of distinct sessions, each of at most
-  /// `prefill_chunk()` tokens. Appends a row per token. `gap` if an entry does not start at its session's length,
-  /// `context_full` past the context, `no_room` if the cache is full, `engine_failed` if the library refuses; then the
-  /// lengths are as before.
+  /// `prefill_chunk()` tokens. Appends a row per token. `gap` if an entry does not start at its session's
+  /// length, `context_full` past the context, `no_room` if the cache is full, `engine_failed` if the library
+  /// refuses; then the lengths are as before.
   virtual result<void> evaluate(std::span<const evaluation> batch) = 0;
-  /// Logits of entry `index` of the last evaluation, `vocabulary_size()` floats; valid until the next evaluation.
+  /// Logits of entry `index` of the last evaluation, `vocabulary_size()` floats; valid until the next
+  /// evaluation.
   [[nodiscard]] virtual std::span<const float> logits(std::size_t index) const = 0;
 
   // Rows.
-  /// Copies the rows of positions [first, first + count) out. The image's buffer is reused where large enough.
-  virtual result<void> export_rows(session_id session, position first, std::uint32_t count, gpu::kv_image& image) = 0;
-  /// Thread-safe, unlike the others: the gpu actor calls it while the engine works. Prepares an image of `count` positions from `first` on whose strips a caller fills with rows before `import_rows`.
+  /// Copies the rows of positions [first, first + count) out. The image's buffer is reused where large
+  /// enough.
+  virtual result<void> export_rows(session_id session, position first, std::uint32_t count,
+                                   gpu::kv_image& image) = 0;
+  /// Thread-safe, unlike the others: the gpu actor calls it while the engine works. Prepares an image of
+  /// `count` positions from `first` on whose strips a caller fills with rows before `import_rows`.
   virtual result<void> prepare_image(position first, std::uint32_t count, gpu::kv_image& image) const = 0;
-  /// Appends the rows of a filled image: `first` must equal the session's length (`gap` otherwise). The caller has verified
-  /// the rows: an engine cannot tell wrong ones.
+  /// Appends the rows of a filled image: `first` must equal the session's length (`gap` otherwise). The
+  /// caller has verified the rows: an engine cannot tell wrong ones.
   virtual result<void> import_rows(session_id session, position first, const gpu::kv_image& image) = 0;
 
   [[nodiscard]] virtual const engine_counters& counters() const = 0;

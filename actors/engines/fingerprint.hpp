@@ -9,8 +9,8 @@
 /// What must match for KV rows of one engine to be usable in another.
 namespace baton::actors::engines {
 
-/// Ordered name/value pairs: model hash, engine build, instruction set, threads, KV types, layout, context parameters,
-/// batching mode. Two engines may exchange rows only if all are equal.
+/// Ordered name/value pairs: model hash, engine build, instruction set, threads, KV types, layout, context
+/// parameters, batching mode. Two engines may exchange rows only if all are equal.
 struct fingerprint {
   std::vector<std::pair<std::string, std::string>> fields;
 

@@ -25,8 +25,8 @@ class tokenizer {
   [[nodiscard]] virtual const std::string& model_name() const = 0;
   [[nodiscard]] virtual std::uint32_t vocabulary_size() const = 0;
 
-  /// `special`: control tokens written in the text (such as "<|im_end|>") become those tokens; use it for templates only,
-  /// never for text of a client.
+  /// `special`: control tokens written in the text (such as "<|im_end|>") become those tokens; use it for
+  /// templates only, never for text of a client.
   [[nodiscard]] virtual std::vector<token_id> tokenize(std::string_view text, bool special) const = 0;
 
   /// The raw bytes of a token, maybe part of a character; empty for control tokens.
@@ -39,7 +39,8 @@ class tokenizer {
   [[nodiscard]] virtual std::vector<token_id> prefix() const = 0;
 
   /// Renders the messages with the model's template, with the header of the assistant's answer at the end if
-  /// `for_answer`. Client text is not escaped by templates: a client can write control tokens into its own session only.
+  /// `for_answer`. Client text is not escaped by templates: a client can write control tokens into its own
+  /// session only.
   virtual result<std::string> render(std::vector<chat_message> messages, bool for_answer) const = 0;
 };
 

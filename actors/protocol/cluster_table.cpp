@@ -10,7 +10,8 @@ namespace {
 constexpr std::size_t remembered_failovers = 256;
 }
 
-cluster_table::cluster_table(options how, std::vector<group_record> records, time_point now) : how_(how), started_(now) {
+cluster_table::cluster_table(options how, std::vector<group_record> records, time_point now)
+    : how_(how), started_(now) {
   for (group_record& record : records)
     groups_.emplace(record.group, std::move(record));
 }
@@ -22,8 +23,7 @@ bool cluster_table::runs(const process_id& who) const {
 
 const group_status* cluster_table::status_of(const std::string& node, group_id group) const {
   const auto found = statuses_.find(node);
-  if (found == statuses_.end())
-    return nullptr;
+  if (found == statuses_.end()) return nullptr;
   const auto status = std::find_if(found->second.begin(), found->second.end(),
                                    [&](const group_status& it) { return it.group == group; });
   return status == found->second.end() ? nullptr : &*status;
@@ -36,16 +36,14 @@ void cluster_table::changed(cluster_effects& effects) {
 
 bool cluster_table::swap(group_record desired, std::uint64_t expected, bool new_epoch, pending_change why,
                          cluster_effects& effects) {
-  if (pending_.contains(desired.group))
-    return false;
-  if (new_epoch)
-    why.owner = desired.owner;
+  if (pending_.contains(desired.group)) return false;
+  if (new_epoch) why.owner = desired.owner;
   pending_.emplace(desired.group, std::move(why));
   effects.emplace_back(swap_record{std::move(desired), expected, new_epoch});
   return true;
 }
 
-// --- membership ---------------------------------------------------------------------------------------------------------------
+// --- membership --------------------------------------------------------------------------------------------
 
 cluster_effects cluster_table::on_node(const node_registration& node, time_point now) {
   cluster_effects effects;
@@ -58,8 +56,7 @@ cluster_effects cluster_table::on_node(const node_registration& node, time_point
   it.alive = true;
   it.heard = now;
   it.progressed = now;
-  if (returned)
-    return effects;
+  if (returned) return effects;
   statuses_.erase(node.node.name);
   // Rule I3: an earlier incarnation leaves every in-sync set before this one is used.
   for (const auto& [id, record] : groups_)
@@ -71,7 +68,8 @@ cluster_effects cluster_table::on_node(const node_registration& node, time_point
 
 cluster_effects cluster_table::on_gateway(const gateway_registration& gateway, time_point) {
   cluster_effects effects;
-  if (const auto known = gateways_.find(gateway.gateway.name); known != gateways_.end() && known->second == gateway)
+  if (const auto known = gateways_.find(gateway.gateway.name);
+      known != gateways_.end() && known->second == gateway)
     return effects;
   gateways_[gateway.gateway.name] = gateway;
   changed(effects);
@@ -81,8 +79,7 @@ cluster_effects cluster_table::on_gateway(const gateway_registration& gateway, t
 heartbeat_ack cluster_table::on_heartbeat(const heartbeat& beat, time_point now, cluster_effects& effects) {
   heartbeat_ack ack{beat.sequence, how_.term, false};
   const auto found = nodes_.find(beat.node.name);
-  if (found == nodes_.end() || found->second.registration.node != beat.node)
-    return ack;
+  if (found == nodes_.end() || found->second.registration.node != beat.node) return ack;
   ack.known = true;
   member& node = found->second;
   node.heard = now;
@@ -100,14 +97,14 @@ heartbeat_ack cluster_table::on_heartbeat(const heartbeat& beat, time_point now,
     give_work(node, now, effects);
     changed(effects);
   }
-  if (beat.view_version < version_)
-    effects.emplace_back(publish_view{});
+  if (beat.view_version < version_) effects.emplace_back(publish_view{});
   return ack;
 }
 
 cluster_effects cluster_table::on_lost(const process_id& who, const std::string& cause, time_point now) {
   cluster_effects effects;
-  if (const auto gateway = gateways_.find(who.name); gateway != gateways_.end() && gateway->second.gateway == who) {
+  if (const auto gateway = gateways_.find(who.name);
+      gateway != gateways_.end() && gateway->second.gateway == who) {
     gateways_.erase(gateway);
     changed(effects);
     return effects;
@@ -122,8 +119,7 @@ void cluster_table::lose(member& node, const std::string& cause, time_point now,
   node.alive = false;
   // First what it owned, then the sets it was in: clients wait for the former.
   for (const auto& [id, record] : groups_)
-    if (record.owner == node.registration.node)
-      fail_over(record, cause, now, effects);
+    if (record.owner == node.registration.node) fail_over(record, cause, now, effects);
   for (const auto& [id, record] : groups_)
     if (record.owner != node.registration.node && !record.owner.name.empty())
       remove_from(record, node.registration.node, effects);
@@ -132,39 +128,40 @@ void cluster_table::lose(member& node, const std::string& cause, time_point now,
 
 cluster_effects cluster_table::on_tick(time_point now) {
   cluster_effects effects;
+  // All who are dead are, before the first of their groups is given away: none may go to another of them.
+  std::vector<std::pair<member*, const char*>> dead;
   for (auto& [name, node] : nodes_) {
-    if (!node.alive)
-      continue;
+    if (!node.alive) continue;
     if (now - node.heard > how_.suspect_after)
-      lose(node, "no heartbeat", now, effects);
+      dead.emplace_back(&node, "no heartbeat");
     else if (node.busy && now - node.progressed > how_.stalled_after)
-      lose(node, "engine stalled", now, effects);
+      dead.emplace_back(&node, "engine stalled");
   }
+  for (const auto& [node, cause] : dead)
+    node->alive = false;
+  for (const auto& [node, cause] : dead)
+    lose(*node, cause, now, effects);
   for (const auto& [id, record] : groups_)
     settle(record, now, effects);
   for (const auto& [name, node] : nodes_)
-    if (node.alive)
-      give_work(node, now, effects);
+    if (node.alive) give_work(node, now, effects);
   return effects;
 }
 
-// --- ownership ----------------------------------------------------------------------------------------------------------------
+// --- ownership ---------------------------------------------------------------------------------------------
 
 /// Brings one record in line with who is alive; does nothing where it already is.
 void cluster_table::settle(group_record record, time_point now, cluster_effects& effects) {
-  if (pending_.contains(record.group))
-    return;
+  if (pending_.contains(record.group)) return;
   const bool owner_known = nodes_.contains(record.owner.name);
   // Rule T3: after a start, an owner that has not registered yet gets one lease to do so.
-  if (!owner_known && !record.owner.name.empty() && now - started_ < how_.lease)
-    return;
+  if (!owner_known && !record.owner.name.empty() && now - started_ < how_.lease) return;
   if (!runs(record.owner)) {
     fail_over(record, "owner gone", now, effects);
     return;
   }
   for (const process_id& member : record.in_sync) {
-    if (runs(member) || (!nodes_.contains(member.name) && now - started_ < how_.lease))
-      continue;
+    if (runs(member) || (!nodes_.contains(member.name) && now - started_ < how_.lease)) continue;
     remove_from(record, member, effects);
     return;
   }
@@ -175,20 +172,19 @@ const cluster_table::member* cluster_table::choose_successor(const group_record&
   const member* best = nullptr;
   rank best_rank{};
   for (const auto& [name, node] : nodes_) {
-    if (!node.alive || node.registration.node == record.owner)
-      continue;
+    if (!node.alive || node.registration.node == record.owner) continue;
     const bool in_sync = std::find(record.in_sync.begin(), record.in_sync.end(), node.registration.node) !=
                          record.in_sync.end();
     // Rule P1: outside the in-sync set only while a gateway is there to give the log.
-    if (!in_sync && gateways_.empty())
-      continue;
+    if (!in_sync && gateways_.empty()) continue;
     const group_status* status = status_of(name, record.group);
     std::uint32_t sessions = 0;
     if (const auto found = statuses_.find(name); found != statuses_.end())
       for (const group_status& it : found->second)
         sessions += it.owner ? it.sessions : 0;
     const std::uint32_t capacity = node.registration.capacity_sessions;
-    const rank candidate{in_sync, status == nullptr ? 0 : status->synced_tokens, capacity - std::min(capacity, sessions)};
+    const rank candidate{in_sync, status == nullptr ? 0 : status->synced_tokens,
+                         capacity - std::min(capacity, sessions)};
     if (best == nullptr || candidate > best_rank) {
       best = &node;
       best_rank = candidate;
@@ -200,8 +196,7 @@ const cluster_table::member* cluster_table::choose_successor(const group_record&
 void cluster_table::fail_over(const group_record& record, const std::string& cause, time_point now,
                               cluster_effects& effects) {
   const member* successor = choose_successor(record);
-  if (successor == nullptr && record.owner.name.empty())
-    return;  // nobody yet, and the record says so
+  if (successor == nullptr && record.owner.name.empty()) return;  // nobody yet, and the record says so
   // Rule T3 again: who holds everything may be about to register.
   const auto in_sync = [&](const process_id& who) {
     return std::find(record.in_sync.begin(), record.in_sync.end(), who) != record.in_sync.end();
@@ -209,8 +204,7 @@ void cluster_table::fail_over(const group_record& record, const std::string& cau
   const bool awaited = now - started_ < how_.lease &&
                        std::any_of(record.in_sync.begin(), record.in_sync.end(),
                                    [&](const process_id& member) { return !nodes_.contains(member.name); });
-  if (awaited && (successor == nullptr || !in_sync(successor->registration.node)))
-    return;
+  if (awaited && (successor == nullptr || !in_sync(successor->registration.node))) return;
   group_record desired = record;
   if (successor == nullptr) {
     desired.owner = {};  // who was in sync still is: nobody releases anything without them
@@ -226,22 +220,56 @@ void cluster_table::fail_over(const group_record& record, const std::string& cau
 
 void cluster_table::remove_from(const group_record& record, const process_id& who, cluster_effects& effects) {
   group_record desired = record;
-  if (std::erase(desired.in_sync, who) != 0)
-    swap(std::move(desired), record.revision, false, {}, effects);
+  if (std::erase(desired.in_sync, who) != 0) swap(std::move(desired), record.revision, false, {}, effects);
 }
 
-void cluster_table::give_work(const member& node, time_point, cluster_effects& effects) {
+/// True if a group that nobody owns can still go to `who`: then it needs none of its own, and restarts do not
+/// pile up groups.
+bool cluster_table::may_inherit(const process_id& who, time_point now) const {
+  for (const auto& [id, record] : groups_) {
+    const auto change = pending_.find(id);
+    if (runs(record.owner) || (change != pending_.end() && !change->second.owner.name.empty())) continue;
+    if (!record.owner.name.empty() && !nodes_.contains(record.owner.name) && now - started_ < how_.lease)
+      continue;  // rule T3
+    if (!gateways_.empty() ||
+        std::find(record.in_sync.begin(), record.in_sync.end(), who) != record.in_sync.end())
+      return true;
+  }
+  return false;
+}
+
+/// A group without sessions whose owner has others as well; nothing if there is none.
+const group_record* cluster_table::find_spare() const {
+  for (const auto& [id, record] : groups_) {
+    const group_status* status = status_of(record.owner.name, id);
+    const bool empty =
+        status != nullptr && status->owner && status->epoch == record.epoch && status->sessions == 0;
+    const auto owned = std::count_if(groups_.begin(), groups_.end(),
+                                     [&](const auto& it) { return it.second.owner == record.owner; });
+    if (empty && owned > 1 && runs(record.owner) && !pending_.contains(id)) return &record;
+  }
+  return nullptr;
+}
+
+void cluster_table::give_work(const member& node, time_point now, cluster_effects& effects) {
   const process_id& who = node.registration.node;
   group_id highest{};
   for (const auto& [id, record] : groups_) {
     highest = std::max(highest, id);
-    if (record.owner == who)
-      return;
+    if (record.owner == who) return;
   }
   for (const auto& [id, change] : pending_) {
     highest = std::max(highest, id);
-    if (change.owner == who)
-      return;
+    if (change.owner == who) return;
+  }
+  if (may_inherit(who, now)) return;
+  // Rather an empty group of a node that has several than one more for every restart.
+  if (const group_record* spare = find_spare()) {
+    group_record moved = *spare;
+    moved.owner = who;
+    moved.in_sync.clear();
+    swap(std::move(moved), spare->revision, true, {}, effects);
+    return;
   }
   group_record fresh;
   fresh.group = group_id{raw(highest) + 1};
@@ -254,16 +282,17 @@ cluster_effects cluster_table::on_change(change_ticket ticket, const in_sync_cha
   const auto found = groups_.find(change.group);
   const auto refuse = [&] {
     in_sync_reply reply;
-    if (found != groups_.end())
-      reply.record = found->second;
+    if (found != groups_.end()) reply.record = found->second;
     effects.emplace_back(reply_change{ticket, std::move(reply)});
     return effects;
   };
   if (found == groups_.end() || found->second.epoch != change.epoch || found->second.owner != change.owner ||
-      (change.add && (!runs(change.standby) || found->second.revision != change.revision)) || change.standby == change.owner)
+      (change.add && (!runs(change.standby) || found->second.revision != change.revision)) ||
+      change.standby == change.owner)
     return refuse();
   group_record desired = found->second;
-  const bool in = std::find(desired.in_sync.begin(), desired.in_sync.end(), change.standby) != desired.in_sync.end();
+  const bool in =
+      std::find(desired.in_sync.begin(), desired.in_sync.end(), change.standby) != desired.in_sync.end();
   if (in == change.add) {
     in_sync_reply reply{true, desired};
     effects.emplace_back(reply_change{ticket, std::move(reply)});
@@ -278,26 +307,26 @@ cluster_effects cluster_table::on_change(change_ticket ticket, const in_sync_cha
   return effects;
 }
 
-cluster_effects cluster_table::on_swapped(bool done, const group_record& record, time_point now) {
+cluster_effects cluster_table::on_swapped(bool done, const group_record& outcome, time_point now) {
   cluster_effects effects;
-  const auto pending = pending_.find(record.group);
+  const auto pending = pending_.find(outcome.group);
   pending_change why;
   if (pending != pending_.end()) {
     why = std::move(pending->second);
     pending_.erase(pending);
   }
-  groups_[record.group] = record;
-  if (why.ticket)
-    effects.emplace_back(reply_change{*why.ticket, in_sync_reply{done, record}});
+  // Revision 0: the store has no such group, or could not say; then what was known stays known.
+  if (outcome.revision != 0) groups_[outcome.group] = outcome;
+  const auto known = groups_.find(outcome.group);
+  const group_record record = known == groups_.end() ? outcome : known->second;
+  if (why.ticket) effects.emplace_back(reply_change{*why.ticket, in_sync_reply{done, record}});
   if (done && why.failover) {
     why.failover->epoch = record.epoch;
     failovers_.push_back(std::move(*why.failover));
-    if (failovers_.size() > remembered_failovers)
-      failovers_.erase(failovers_.begin());
+    if (failovers_.size() > remembered_failovers) failovers_.erase(failovers_.begin());
   }
   changed(effects);
-  if (done)
-    settle(record, now, effects);
+  if (done) settle(record, now, effects);
   return effects;
 }
 

@@ -17,10 +17,11 @@ namespace baton::actors::protocol {
 /// Names a request for a change of an in-sync set between this object and whoever holds its reply.
 using change_ticket = std::uint64_t;
 
-// --- effects ----------------------------------------------------------------------------------------------------------------
+// --- effects -----------------------------------------------------------------------------------------------
 
-/// Compare-and-swap in the record store: write `desired` if the group's revision still is `expected` (0: no record yet),
-/// then report by `on_swapped`. If `new_epoch`, the record's epoch becomes the revision of this very change.
+/// Compare-and-swap in the record store: write `desired` if the group's revision still is `expected` (0: no
+/// record yet), then report by `on_swapped`. If `new_epoch`, the record's epoch becomes the revision of this
+/// very change.
 struct swap_record {
   group_record desired;
   std::uint64_t expected = 0;
@@ -46,9 +47,9 @@ struct failover_event {
   std::chrono::milliseconds detected_after{};  ///< since the node was last heard
 };
 
-/// The cluster as its orchestrator knows it: members, who is alive, who owns what. Decides failovers and guards in-sync
-/// sets; every decision is a compare-and-swap in the record store (docs/protocol.md sections T, L, P1, I). Pure; not
-/// thread-safe.
+/// The cluster as its orchestrator knows it: members, who is alive, who owns what. Decides failovers and
+/// guards in-sync sets; every decision is a compare-and-swap in the record store (docs/protocol.md sections
+/// T, L, P1, I). Pure; not thread-safe.
 class cluster_table {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -57,7 +58,8 @@ class cluster_table {
     std::uint64_t term = 0;
     std::chrono::milliseconds suspect_after = limits::suspect_after;
     std::chrono::milliseconds lease = limits::lease;
-    std::chrono::milliseconds stalled_after{30'000};  ///< a busy engine loop without progress for this long is dead
+    std::chrono::milliseconds stalled_after{
+        30'000};  ///< a busy engine loop without progress for this long is dead
   };
 
   /// `records`: what the store holds. Owners get one lease from `now` on before they can be called dead.
@@ -69,13 +71,16 @@ class cluster_table {
   /// Its connection closed, or its process is known to have ended.
   cluster_effects on_lost(const process_id& who, const std::string& cause, time_point now);
   cluster_effects on_change(change_ticket ticket, const in_sync_change& change, time_point now);
-  /// Outcome of a `swap_record`: the record as written, or (if not `done`) as the store really has it.
-  cluster_effects on_swapped(bool done, const group_record& record, time_point now);
+  /// Outcome of a `swap_record`: the record as written, or (if not `done`) as the store really has it; with
+  /// revision 0 if it has none or could not be read.
+  cluster_effects on_swapped(bool done, const group_record& outcome, time_point now);
   cluster_effects on_tick(time_point now);
 
   [[nodiscard]] cluster_view view() const;
   [[nodiscard]] const std::vector<failover_event>& failovers() const noexcept { return failovers_; }
-  [[nodiscard]] const std::map<std::string, std::vector<group_status>>& statuses() const noexcept { return statuses_; }
+  [[nodiscard]] const std::map<std::string, std::vector<group_status>>& statuses() const noexcept {
+    return statuses_;
+  }
 
  private:
   struct member {
@@ -93,13 +98,17 @@ class cluster_table {
   };
 
   void lose(member& node, const std::string& cause, time_point now, cluster_effects& effects);
-  void fail_over(const group_record& record, const std::string& cause, time_point now, cluster_effects& effects);
+  void fail_over(const group_record& record, const std::string& cause, time_point now,
+                 cluster_effects& effects);
   void remove_from(const group_record& record, const process_id& who, cluster_effects& effects);
   void settle(group_record record, time_point now, cluster_effects& effects);
+  [[nodiscard]] const group_record* find_spare() const;
   void give_work(const member& node, time_point now, cluster_effects& effects);
-  bool swap(group_record desired, std::uint64_t expected, bool new_epoch, pending_change why, cluster_effects& effects);
+  bool swap(group_record desired, std::uint64_t expected, bool new_epoch, pending_change why,
+            cluster_effects& effects);
   void changed(cluster_effects& effects);
   [[nodiscard]] const member* choose_successor(const group_record& record) const;
+  [[nodiscard]] bool may_inherit(const process_id& who, time_point now) const;
   [[nodiscard]] bool runs(const process_id& who) const;
   [[nodiscard]] const group_status* status_of(const std::string& node, group_id group) const;
 

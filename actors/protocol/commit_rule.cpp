@@ -9,13 +9,13 @@
 namespace baton::actors::protocol {
 
 position commit_rule::committed(position length, std::span<const standby_position> standbys) const {
-  if (standbys.empty() || how == mode::async)
-    return length;
+  if (standbys.empty() || how == mode::async) return length;
   std::vector<position> held;
   held.reserve(standbys.size());
   for (const standby_position& standby : standbys) {
-    // In strict mode the last token counts as covered once all rows before it are: its own row comes with the next step.
-    const position in_rows = standby.synced + 1 >= standby.logged ? standby.logged : standby.synced + 1;
+    // In strict mode the last token counts as covered once all rows before it are: its own row comes with the
+    // next step.
+    const position in_rows = standby.synced >= standby.logged ? standby.logged : standby.synced + 1;
     held.push_back(std::min(length, how == mode::strict ? in_rows : standby.logged));
   }
   std::sort(held.begin(), held.end(), std::greater<>{});
@@ -25,12 +25,9 @@ position commit_rule::committed(position length, std::span<const standby_positio
 }
 
 result<commit_rule> parse_commit_rule(std::string_view text) {
-  if (text == "async")
-    return commit_rule{commit_rule::mode::async, 0};
-  if (text == "semi-sync")
-    return commit_rule{commit_rule::mode::semi_sync, 0};
-  if (text == "strict")
-    return commit_rule{commit_rule::mode::strict, 0};
+  if (text == "async") return commit_rule{commit_rule::mode::async, 0};
+  if (text == "semi-sync") return commit_rule{commit_rule::mode::semi_sync, 0};
+  if (text == "strict") return commit_rule{commit_rule::mode::strict, 0};
   constexpr std::string_view prefix = "quorum:";
   if (text.starts_with(prefix)) {
     const std::string_view digits = text.substr(prefix.size());

@@ -26,8 +26,8 @@ struct commit_rule {
     position synced = 0;
   };
 
-  /// How much of a log of `length` tokens may be released, given what the waited-for standbys hold. Without any, all of it:
-  /// the group is then marked unprotected elsewhere.
+  /// How much of a log of `length` tokens may be released, given what the waited-for standbys hold. Without
+  /// any, all of it: the group is then marked unprotected elsewhere.
   [[nodiscard]] position committed(position length, std::span<const standby_position> standbys) const;
 };
 

@@ -8,8 +8,9 @@
 
 namespace baton::actors::protocol {
 
-/// A node's own view of its lease (docs/protocol.md section L): counted from the sending of the last heartbeat that was
-/// acknowledged, and cut short by the margin for clock drift and the longest unchecked section. Stops waste, not harm.
+/// A node's own view of its lease (docs/protocol.md section L): counted from the sending of the last
+/// heartbeat that was acknowledged, and cut short by the margin for clock drift and the longest unchecked
+/// section. Stops waste, not harm.
 class lease {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -17,17 +18,15 @@ class lease {
   explicit lease(std::chrono::milliseconds length) : length_(length) {}
 
   void on_sent(std::uint64_t sequence, time_point now) {
-    sent_[sequence] = now;
+    sent_.try_emplace(sequence, now);  // if sent again, the answer may be to the first
     while (sent_.size() > 256)
       sent_.erase(sent_.begin());
   }
 
   void on_acknowledged(std::uint64_t sequence) {
     const auto found = sent_.find(sequence);
-    if (found == sent_.end())
-      return;
-    if (!ever_ || found->second > renewed_)
-      renewed_ = found->second;
+    if (found == sent_.end()) return;
+    if (!ever_ || found->second > renewed_) renewed_ = found->second;
     ever_ = true;
     sent_.erase(sent_.begin(), std::next(found));
   }
@@ -35,7 +34,8 @@ class lease {
   /// True while the lease runs.
   [[nodiscard]] bool valid(time_point now) const { return ever_ && now - renewed_ < length_ - margin(); }
 
-  /// Drift of 1e-3 over the lease, and 20 ms that a loaded machine may keep a thread from looking at the clock.
+  /// Drift of 1e-3 over the lease, and 20 ms that a loaded machine may keep a thread from looking at the
+  /// clock.
   [[nodiscard]] std::chrono::milliseconds margin() const {
     return std::chrono::milliseconds{20} + length_ / 500;
   }

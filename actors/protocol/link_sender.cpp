@@ -12,8 +12,7 @@ bool link_sender::rows_flow(const outbound& session) const {
 }
 
 void link_sender::owe(outbound& session, time_point now) {
-  if (session.owed)
-    return;
+  if (session.owed) return;
   session.owed = true;
   session.owed_since = now;
 }
@@ -22,8 +21,7 @@ void link_sender::set_rows_sent(outbound& session, position at) {
   auto& flights = flights_[session.log.session()];
   in_flight_ -= flights.size();
   flights.clear();
-  if (session.rows_sent != at)
-    session.wanted = false;
+  if (session.rows_sent != at) session.wanted = false;
   session.rows_sent = at;
 }
 
@@ -37,7 +35,8 @@ link_effects link_sender::on_connected(time_point now, bool standby_takes_rows) 
     probe(session, session.log.length(), now, effects);
   }
   for (auto& [id, gone] : farewells_)
-    effects.emplace_back(send_frame{records_frame{{session_records{gone.group, gone.epoch, id, {drop_record{}}}}}});
+    effects.emplace_back(
+        send_frame{records_frame{{session_records{gone.group, gone.epoch, id, {drop_record{}}}}}});
   return effects;
 }
 
@@ -55,25 +54,27 @@ void link_sender::on_disconnected() {
 
 void link_sender::probe(outbound& session, position upto, time_point now, link_effects& effects) {
   ++counters_.resyncs;
-  if (session.state != phase::probing)
-    session.probing_since = now;
+  if (session.state != phase::probing) session.probing_since = now;
   session.state = phase::probing;
   session.probed_at = now;
   session.owed = false;
   session.doubted = false;
   set_rows_sent(session, session.rows_sent);
-  effects.emplace_back(
-      send_frame{resync_frame{session.group, session.epoch, session.log.session(), session.log.probes(upto)}});
+  session.believed_from = ++sequence_;
+  effects.emplace_back(send_frame{resync_frame{session.group, session.epoch, session.log.session(),
+                                               session.log.probes(upto), sequence_}});
 }
 
 link_effects link_sender::on_session(group_id group, baton::epoch epoch, session_log log, position rows,
                                      time_point now) {
   link_effects effects;
   const session_id id = log.session();
-  const bool fresh = log.length() == 0 && farewells_.erase(id) == 0;
+  const bool dropped = farewells_.erase(id) != 0;
+  const bool fresh = log.length() == 0 && !dropped;
   const auto known = sessions_.find(id);
   const bool created = known == sessions_.end();
-  outbound& session = created ? sessions_.emplace(id, outbound{group, epoch, std::move(log)}).first->second : known->second;
+  outbound& session =
+      created ? sessions_.emplace(id, outbound{group, epoch, std::move(log)}).first->second : known->second;
   if (!created) {
     session.group = group;
     session.epoch = epoch;
@@ -82,10 +83,10 @@ link_effects link_sender::on_session(group_id group, baton::epoch epoch, session
     session.rows_synced = 0;
     session.refused = false;
     session.state = phase::idle;
+    session.cuts = 0;
   }
   session.rows_held = rows;
-  if (!connected_)
-    return effects;
+  if (!connected_) return effects;
   if (created && fresh)
     session.state = phase::streaming;  // nobody can hold anything of a session that has just been born
   else
@@ -96,14 +97,12 @@ link_effects link_sender::on_session(group_id group, baton::epoch epoch, session
 link_effects link_sender::on_session_ended(session_id id, bool drop) {
   link_effects effects;
   const auto found = sessions_.find(id);
-  if (found == sessions_.end())
-    return effects;
+  if (found == sessions_.end()) return effects;
   if (drop) {
     session_records gone{found->second.group, found->second.epoch, id, {drop_record{}}};
     if (farewells_.size() < limits::node_sessions)
       farewells_.insert_or_assign(id, farewell{gone.group, gone.epoch});
-    if (connected_)
-      effects.emplace_back(send_frame{records_frame{{std::move(gone)}}});
+    if (connected_) effects.emplace_back(send_frame{records_frame{{std::move(gone)}}});
   }
   set_rows_sent(found->second, 0);
   flights_.erase(id);
@@ -111,44 +110,45 @@ link_effects link_sender::on_session_ended(session_id id, bool drop) {
   return effects;
 }
 
+void link_sender::follow(outbound& session, const session_record& record) {
+  // As the standby does: replica_set::on_records.
+  const position rows = evaluation_plan{session.log.turns(), how_.prefill_chunk}.rows_kept_after(record);
+  const auto applied = session.log.apply(record);
+  BATON_ASSERT(applied.ok());  // our own primary's records always follow
+  session.logged = std::min(session.logged, session.log.length());
+  cut_rows(session, std::min(rows, session.log.length()));
+  session.cuts += std::holds_alternative<truncate_record>(record) ? 1 : 0;
+}
+
 link_effects link_sender::on_records(const std::vector<session_records>& step, time_point now) {
   link_effects effects;
   records_frame frame;
   for (const session_records& records : step) {
     const auto found = sessions_.find(records.session);
-    if (found == sessions_.end() || found->second.epoch != records.epoch)
-      continue;
+    if (found == sessions_.end() || found->second.epoch != records.epoch) continue;
     outbound& session = found->second;
-    for (const session_record& record : records.records) {
-      const auto applied = session.log.apply(record);
-      BATON_ASSERT(applied.ok());  // our own primary's records always follow
-      session.logged = std::min(session.logged, session.log.length());
-      position rows = session.log.length();
-      if (std::holds_alternative<open_record>(record))  // as the standby does: replica_set::on_records
-        rows = evaluation_plan{session.log.turns(), how_.prefill_chunk}.rows_kept_at_last_turn();
-      cut_rows(session, rows);
-    }
-    if (session.state != phase::streaming || session.refused)
-      continue;
+    const std::uint64_t cuts = session.cuts;
+    for (const session_record& record : records.records)
+      follow(session, record);
+    if (session.state != phase::streaming || session.refused) continue;
     frame.sessions.push_back(records);
+    frame.sessions.back().sequence = ++sequence_;
+    if (session.cuts != cuts) session.believed_from = sequence_;
     owe(session, now);
   }
-  if (!frame.sessions.empty())
-    effects.emplace_back(send_frame{std::move(frame)});
+  if (!frame.sessions.empty()) effects.emplace_back(send_frame{std::move(frame)});
   return effects;
 }
 
 void link_sender::on_rows_held(session_id id, position rows) {
   const auto found = sessions_.find(id);
-  if (found != sessions_.end())
-    found->second.rows_held = std::min(rows, found->second.log.length());
+  if (found != sessions_.end()) found->second.rows_held = std::min(rows, found->second.log.length());
 }
 
 void link_sender::cut_rows(outbound& session, position rows) {
   session.rows_held = std::min(session.rows_held, rows);
   session.rows_synced = std::min(session.rows_synced, rows);
-  if (session.rows_sent > rows)
-    set_rows_sent(session, rows);
+  if (session.rows_sent > rows) set_rows_sent(session, rows);
 }
 
 void link_sender::ask_for_rows(outbound& session, time_point now, link_effects& effects) {
@@ -165,12 +165,10 @@ link_effects link_sender::on_packed(const packed_rows& rows, bool& sent, time_po
   link_effects effects;
   sent = false;
   const auto found = sessions_.find(rows.session);
-  if (found == sessions_.end())
-    return effects;
+  if (found == sessions_.end()) return effects;
   outbound& session = found->second;
   session.rows_held = std::max(session.rows_held, std::min(rows.end(), session.log.length()));
-  if (rows.first == session.rows_sent)
-    session.wanted = false;
+  if (rows.first == session.rows_sent) session.wanted = false;
   const bool next = rows.first == session.rows_sent && rows.end() <= session.log.length();
   if (!rows_flow(session) || !next || in_flight_ >= how_.window_deltas) {
     ask_for_rows(session, now, effects);
@@ -195,7 +193,8 @@ link_effects link_sender::on_packed(const packed_rows& rows, bool& sent, time_po
   ++counters_.deltas;
   counters_.delta_bytes += rows.bytes;
   counters_.delta_tokens += rows.count;
-  counters_.retransmitted_tokens += std::min(session.high_sent, rows.end()) - std::min(session.high_sent, rows.first);
+  counters_.retransmitted_tokens +=
+      std::min(session.high_sent, rows.end()) - std::min(session.high_sent, rows.first);
   session.high_sent = std::max(session.high_sent, rows.end());
   sent = true;
   effects.emplace_back(send_rows{delta, rows.ticket});
@@ -206,65 +205,64 @@ link_effects link_sender::on_packed(const packed_rows& rows, bool& sent, time_po
 void link_sender::stream_from(outbound& session, position at, time_point now, link_effects& effects) {
   session.state = phase::streaming;
   auto records = session.log.records_from(at);
-  if (records.empty())
-    return;
+  if (records.empty()) return;
   // One message each, so that none outgrows the limit of a message.
   for (session_record& record : records)
-    effects.emplace_back(send_frame{
-        records_frame{{session_records{session.group, session.epoch, session.log.session(), {std::move(record)}}}}});
+    effects.emplace_back(send_frame{records_frame{{session_records{
+        session.group, session.epoch, session.log.session(), {std::move(record)}, ++sequence_}}}});
   owe(session, now);
 }
 
-void link_sender::on_problem(outbound& session, const replica_ack& ack, time_point now, link_effects& effects) {
+void link_sender::on_problem(outbound& session, const replica_ack& ack, time_point now,
+                             link_effects& effects) {
   switch (ack.problem) {
-    case errc::stale_epoch: effects.emplace_back(fenced{session.group, ack.epoch}); return;
+    case errc::stale_epoch:
+      effects.emplace_back(fenced{session.group, ack.epoch});
+      return;
     case errc::no_room:
     case errc::context_full:
     case errc::fingerprint_mismatch:
     case errc::unknown_session:
-      if (ack.about_rows && ack.problem == errc::no_room)
-        break;  // short of staging memory for the moment
+      if (ack.about_rows && ack.problem == errc::no_room) break;  // short of staging memory for the moment
       session.refused = true;
       session.state = phase::idle;
       session.owed = false;
       set_rows_sent(session, session.rows_sent);
       effects.emplace_back(unprotected{session.log.session(), ack.problem});
       return;
-    default: break;
+    default:
+      break;
   }
   if (!ack.about_rows) {
-    if (session.state == phase::streaming)
-      probe(session, session.log.length(), now, effects);
+    if (session.state == phase::streaming) probe(session, session.log.length(), now, effects);
     return;
   }
   if (session.state != phase::streaming || ack.epoch != session.epoch ||
       !session.log.contains({ack.logged, ack.chain}))
     return;
-  // Rows: everything under way after the refused ones will be refused as well. Begin again where the standby stands, unless
-  // that is on its way already: then this is about what was sent before.
+  // Rows: everything under way after the refused ones will be refused as well. Begin again where the standby
+  // stands, unless that is on its way already: then this is about what was sent before.
   const auto& flights = flights_[ack.session];
   const bool coming = ack.problem == errc::gap && !flights.empty() && flights.front().first == ack.expected &&
                       flights.front().end <= ack.logged;
-  if (coming)
-    return;
-  if (ack.expected != session.rows_sent)
-    set_rows_sent(session, ack.expected);
+  if (coming) return;
+  if (ack.expected != session.rows_sent) set_rows_sent(session, ack.expected);
   if (ack.problem == errc::gap)
     ask_for_rows(session, now, effects);  // otherwise on a tick: what failed is not tried again at once
 }
 
-/// Nothing is under way that could explain a difference between what was sent and what the standby expects: it has given
-/// up rows that it had taken, or holds more than we knew.
+/// Nothing is under way that could explain a difference between what was sent and what the standby expects:
+/// it has given up rows that it had taken, or holds more than we knew.
 void link_sender::follow_expected(outbound& session, position expected) {
-  if (expected > session.rows_sent || (flights_[session.log.session()].empty() && expected < session.rows_sent))
+  if (expected > session.rows_sent ||
+      (flights_[session.log.session()].empty() && expected < session.rows_sent))
     set_rows_sent(session, expected);
 }
 
 link_effects link_sender::on_ack(const replica_ack& ack, time_point now) {
   link_effects effects;
   const auto found = sessions_.find(ack.session);
-  if (found == sessions_.end())
-    return effects;
+  if (found == sessions_.end()) return effects;
   outbound& session = found->second;
   if (ack.epoch > session.epoch) {
     effects.emplace_back(fenced{session.group, ack.epoch});
@@ -274,13 +272,13 @@ link_effects link_sender::on_ack(const replica_ack& ack, time_point now) {
     on_problem(session, ack, now, effects);
     return effects;
   }
-  if (ack.epoch != session.epoch)
-    return effects;
+  if (ack.epoch != session.epoch || ack.sequence < session.believed_from) return effects;
   if (!session.log.contains({ack.logged, ack.chain})) {
     if (session.state == phase::probing)  // the fork lies before: look closer
       probe(session, std::min(ack.logged, session.log.length()), now, effects);
     else
-      session.doubted = true;  // of a history that we have cut since, or of a tail that we never had: a tick will tell
+      session.doubted =
+          true;  // of a history that we have cut since, or of a tail that we never had: a tick will tell
     return effects;
   }
   session.doubted = false;
@@ -300,7 +298,8 @@ link_effects link_sender::on_ack(const replica_ack& ack, time_point now) {
   const bool all_logged = session.logged == session.log.length();
   session.owed = !(all_logged && flights.empty());
   session.owed_since = now;
-  effects.emplace_back(standby_progress{ack.session, session.epoch, ack.logged, ack.synced, ack.chain});
+  effects.emplace_back(
+      standby_progress{ack.session, session.epoch, ack.logged, ack.synced, ack.chain, session.cuts});
   ask_for_rows(session, now, effects);
   // Room in the window is room for every session.
   if (in_flight_ < how_.window_deltas)
@@ -311,8 +310,7 @@ link_effects link_sender::on_ack(const replica_ack& ack, time_point now) {
 
 link_effects link_sender::on_tick(time_point now) {
   link_effects effects;
-  if (!connected_)
-    return effects;
+  if (!connected_) return effects;
   for (auto& [id, session] : sessions_) {
     const bool silent = session.state == phase::probing && now - session.probing_since > how_.deadline;
     if (silent || (session.owed && now - session.owed_since > how_.deadline)) {
@@ -335,8 +333,7 @@ link_effects link_sender::on_tick(time_point now) {
   }
   for (auto it = farewells_.begin(); it != farewells_.end();) {
     farewell& gone = it->second;
-    if (!std::exchange(gone.sent, true))
-      gone.sent_at = now;
+    if (!std::exchange(gone.sent, true)) gone.sent_at = now;
     it = now - gone.sent_at > how_.deadline * 4 ? farewells_.erase(it) : std::next(it);
   }
   return effects;

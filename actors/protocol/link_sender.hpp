@@ -18,7 +18,8 @@ namespace baton::actors::protocol {
 
 using time_point = std::chrono::steady_clock::time_point;
 
-/// Packed rows of positions [first, first + count), ready to send. `ticket` names the memory to whoever holds it.
+/// Packed rows of positions [first, first + count), ready to send. `ticket` names the memory to whoever holds
+/// it.
 struct packed_rows {
   session_id session{};
   position first = 0;
@@ -31,7 +32,7 @@ struct packed_rows {
   [[nodiscard]] position end() const noexcept { return first + count; }
 };
 
-// --- effects ---------------------------------------------------------------------------------------------------------------
+// --- effects -----------------------------------------------------------------------------------------------
 
 struct send_frame {
   link_frame frame;
@@ -43,7 +44,8 @@ struct send_rows {
   std::uint64_t ticket = 0;
 };
 
-/// Rows that the standby lacks and that nobody will bring by itself: export [first, first + count) for this link.
+/// Rows that the standby lacks and that nobody will bring by itself: export [first, first + count) for this
+/// link.
 struct want_rows {
   session_id session{};
   position first = 0;
@@ -57,6 +59,8 @@ struct standby_progress {
   position logged = 0;
   position synced = 0;
   chain_hash chain = 0;  ///< of the log [0, logged): counts only for a history that has it in its past
+  std::uint64_t cuts =
+      0;  ///< truncate records since `on_session`: counts only if the history has not been cut since
 };
 
 /// The standby knows a higher epoch: this node has been replaced as the owner.
@@ -74,13 +78,15 @@ struct unprotected {
 /// The link must be closed and made anew: no acknowledgement within the deadline.
 struct link_stalled {};
 
-using link_effect = std::variant<send_frame, send_rows, want_rows, standby_progress, fenced, unprotected, link_stalled>;
+using link_effect =
+    std::variant<send_frame, send_rows, want_rows, standby_progress, fenced, unprotected, link_stalled>;
 using link_effects = std::vector<link_effect>;
 
-/// The sending side of replication, for one standby: what of each session it has, what is under way, what to send next.
-/// Records are sent at once; rows within a window. After a connection, and after every gap or fork, the two sides find
-/// their longest common history and go on from there: the sender probes, the standby cuts what the probes contradict and says
-/// what it has, the sender probes closer until its own history has that (docs/protocol.md section G). Pure; not thread-safe.
+/// The sending side of replication, for one standby: what of each session it has, what is under way, what to
+/// send next. Records are sent at once; rows within a window. After a connection, and after every gap or
+/// fork, the two sides find their longest common history and go on from there: the sender probes, the standby
+/// cuts what the probes contradict and says what it has, the sender probes closer until its own history has
+/// that (docs/protocol.md section G). Pure; not thread-safe.
 class link_sender {
  public:
   struct options {
@@ -88,7 +94,7 @@ class link_sender {
     std::uint32_t regions = 0;
     std::uint64_t bytes_per_token = 0;
     std::uint32_t prefill_chunk = 1;  ///< of the engine, as in `evaluation_plan`
-    bool rows = true;  ///< false: tokens only, the standby replays
+    bool rows = true;                 ///< false: tokens only, the standby replays
     std::size_t window_deltas = limits::link_window_deltas;
     std::uint32_t delta_tokens = limits::delta_tokens;
     std::chrono::milliseconds deadline = limits::acknowledgement_deadline;
@@ -106,25 +112,27 @@ class link_sender {
   void on_disconnected();
   [[nodiscard]] bool connected() const noexcept { return connected_; }
 
-  /// This node owns the session under `epoch`; `log` is its history so far, `rows` what the engine has of it. Also for an
-  /// ownership under a higher epoch than before.
+  /// This node owns the session under `epoch`; `log` is its history so far, `rows` what the engine has of it.
+  /// Also for an ownership under a higher epoch than before.
   link_effects on_session(group_id group, baton::epoch epoch, session_log log, position rows, time_point now);
-  /// The session is no longer ours, or is gone for good: then the standby is told to drop it, again after a reconnect if it
-  /// may not have heard.
+  /// The session is no longer ours, or is gone for good: then the standby is told to drop it, again after a
+  /// reconnect if it may not have heard.
   link_effects on_session_ended(session_id session, bool drop);
 
   /// Records that have just been appended to the sessions' histories: one step's worth, sent as one frame.
   link_effects on_records(const std::vector<session_records>& step, time_point now);
 
-  /// The engine holds rows [0, rows) of the session: after a cut of the history, or where it evaluates a batch again, fewer
-  /// than before. What the standby holds of this history stays good.
+  /// The engine holds rows [0, rows) of the session: after a cut of the history, or where it evaluates a
+  /// batch again, fewer than before. What the standby holds of this history stays good.
   void on_rows_held(session_id session, position rows);
-  /// Rows have been packed. Sent if they are the next ones and the window allows; otherwise the rows that are missing in
-  /// between are asked for when there is room. True in `sent` if the ticket is in use until its transfer completes.
+  /// Rows have been packed. Sent if they are the next ones and the window allows; otherwise the rows that are
+  /// missing in between are asked for when there is room. True in `sent` if the ticket is in use until its
+  /// transfer completes.
   link_effects on_packed(const packed_rows& rows, bool& sent, time_point now);
 
   link_effects on_ack(const replica_ack& ack, time_point now);
-  /// Probes that have gone unanswered are sent again; a link that owes an acknowledgement past the deadline has stalled.
+  /// Probes that have gone unanswered are sent again; a link that owes an acknowledgement past the deadline
+  /// has stalled.
   link_effects on_tick(time_point now);
 
   /// KV position up to which the standby is synced; 0 for unknown sessions.
@@ -144,19 +152,23 @@ class link_sender {
     phase state = phase::idle;
     time_point probing_since{};
     time_point probed_at{};
-    position logged = 0;      // acknowledged
-    position rows_held = 0;   // by our engine
-    position rows_sent = 0;   // next row to send
+    position logged = 0;     // acknowledged
+    position rows_held = 0;  // by our engine
+    position rows_sent = 0;  // next row to send
     position rows_synced = 0;
-    position high_sent = 0;     // rows sent at least once
-    bool wanted = false;        // an export for this link is under way
+    position high_sent = 0;  // rows sent at least once
+    bool wanted = false;     // an export for this link is under way
     time_point wanted_at{};
-    time_point owed_since{};    // oldest record without acknowledgement
+    time_point owed_since{};  // oldest record without acknowledgement
     bool owed = false;
-    bool doubted = false;       // the standby has acknowledged another history
-    bool refused = false;       // the standby has no room
+    std::uint64_t cuts = 0;
+    std::uint64_t believed_from =
+        0;                 // acknowledgements of a lower sequence are of before a cut, or no answer to probes
+    bool doubted = false;  // the standby has acknowledged another history
+    bool refused = false;  // the standby has no room
   };
 
+  void follow(outbound& session, const session_record& record);
   void probe(outbound& session, position upto, time_point now, link_effects& effects);
   void stream_from(outbound& session, position at, time_point now, link_effects& effects);
   void ask_for_rows(outbound& session, time_point now, link_effects& effects);
@@ -183,9 +195,10 @@ class link_sender {
   bool connected_ = false;
   bool peer_takes_rows_ = true;
   std::size_t in_flight_ = 0;
+  std::uint64_t sequence_ = 0;
   std::unordered_map<session_id, outbound> sessions_;
   std::map<session_id, std::deque<flight>> flights_;  // deltas under way
-  std::map<session_id, farewell> farewells_;  // sessions to drop, until the standby has surely heard
+  std::map<session_id, farewell> farewells_;          // sessions to drop, until the standby has surely heard
 };
 
 }  // namespace baton::actors::protocol

@@ -5,21 +5,11 @@
 
 namespace baton::actors::protocol {
 
-namespace {
-
-const process_id* find_by_name(const std::vector<process_id>& list, const std::string& name) {
-  const auto found = std::find_if(list.begin(), list.end(), [&](const process_id& it) { return it.name == name; });
+const process_id* primary_table::find_by_name(const std::vector<process_id>& list, const std::string& name) {
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const process_id& it) { return it.name == name; });
   return found == list.end() ? nullptr : &*found;
 }
-
-open_turn_reply refuse(errc code, std::string reason) {
-  open_turn_reply reply;
-  reply.refusal = code;
-  reply.reason = std::move(reason);
-  return reply;
-}
-
-}  // namespace
 
 primary_table::owned_group* primary_table::find_group(group_id group) {
   const auto found = groups_.find(group);
@@ -31,12 +21,11 @@ primary_table::served* primary_table::find_session(session_id session) {
   return found == sessions_.end() ? nullptr : &found->second;
 }
 
-// --- ownership --------------------------------------------------------------------------------------------------------------
+// --- ownership ---------------------------------------------------------------------------------------------
 
 primary_effects primary_table::on_view(const cluster_view& view, time_point now) {
   primary_effects effects;
-  if (view.term < view_term_ || (view.term == view_term_ && view.version <= view_version_))
-    return effects;
+  if (view.term < view_term_ || (view.term == view_term_ && view.version <= view_version_)) return effects;
   view_term_ = view.term;
   view_version_ = view.version;
   gateways_.clear();
@@ -45,8 +34,7 @@ primary_effects primary_table::on_view(const cluster_view& view, time_point now)
   for (const group_record& record : view.groups) {
     owned_group* mine = find_group(record.group);
     baton::epoch& highest = highest_[record.group];
-    if (record.epoch < highest)
-      continue;  // an old view
+    if (record.epoch < highest) continue;  // an old view
     highest = record.epoch;
     if (record.owner == how_.self) {
       if (mine == nullptr || mine->record.epoch < record.epoch) {
@@ -63,8 +51,7 @@ primary_effects primary_table::on_view(const cluster_view& view, time_point now)
 
 void primary_table::begin_promotion(const group_record& record, primary_effects& effects) {
   // Under a new epoch of our own, what we run already is taken back and promoted again like anybody's.
-  if (owned_group* mine = find_group(record.group))
-    demote(*mine, effects);
+  if (owned_group* mine = find_group(record.group)) demote(*mine, effects);
   owned_group fresh;
   fresh.record = record;
   groups_.insert_or_assign(record.group, std::move(fresh));
@@ -72,12 +59,12 @@ void primary_table::begin_promotion(const group_record& record, primary_effects&
 }
 
 primary_effects primary_table::on_replicas(group_id group, baton::epoch epoch,
-                                           std::optional<std::vector<held_replica>> replicas, time_point now) {
+                                           std::optional<std::vector<held_replica>> replicas,
+                                           time_point now) {
   primary_effects effects;
   owned_group* mine = find_group(group);
   if (mine == nullptr || mine->record.epoch != epoch || mine->state != phase::taking) {
-    if (replicas)
-      effects.emplace_back(return_replicas{group, std::move(*replicas)});
+    if (replicas) effects.emplace_back(return_replicas{group, std::move(*replicas)});
     return effects;
   }
   if (!replicas) {  // a higher epoch was seen on the data plane
@@ -105,8 +92,7 @@ primary_effects primary_table::on_replicas(group_id group, baton::epoch epoch,
   for (auto& [id, session] : sessions_)
     if (session.group == group)
       effects.emplace_back(begin_replication{group, epoch, session.log, session.rows});
-  if (mine->unsealed.empty())
-    mine->state = phase::serving;
+  if (mine->unsealed.empty()) mine->state = phase::serving;
   for (const auto& [name, link] : links_)
     consider_joining(*mine, name, now, effects);
   return effects;
@@ -116,21 +102,18 @@ primary_effects primary_table::on_seal_reply(const process_id& gateway, group_id
                                              const result<seal_reply>& reply, time_point now) {
   primary_effects effects;
   owned_group* mine = find_group(group);
-  if (mine == nullptr || mine->record.epoch != epoch || mine->unsealed.erase(gateway) == 0)
-    return effects;
+  if (mine == nullptr || mine->record.epoch != epoch || mine->unsealed.erase(gateway) == 0) return effects;
   if (reply && !reply->sealed && reply->highest > epoch) {
     highest_[group] = std::max(highest_[group], reply->highest);
     demote(*mine, effects);
     return effects;
   }
-  if (mine->unsealed.empty())
-    mine->state = phase::serving;
+  if (mine->unsealed.empty()) mine->state = phase::serving;
   if (!reply || !reply->sealed)
     return effects;  // its streams are gone with it; it opens its turns anew when it comes back
   for (const open_turn& turn : reply->turns) {
     const open_turn_reply resumed = open(turn, now, effects);
-    if (resumed.accepted)
-      continue;
+    if (resumed.accepted) continue;
     effects.emplace_back(emit_failure{gateway, turn_failure{group, epoch, turn.history.session, turn.turn,
                                                             resumed.refusal, resumed.reason}});
   }
@@ -147,8 +130,7 @@ void primary_table::demote(owned_group& group, primary_effects& effects) {
       ++it;
       continue;
     }
-    if (session.run != 0)
-      effects.emplace_back(stop_engine{it->first, session.run});
+    if (session.run != 0) effects.emplace_back(stop_engine{it->first, session.run});
     // Rows made since the last report belong to nobody.
     cut_engine_to(session, session.rows, effects);
     effects.emplace_back(end_replication{it->first, false});
@@ -167,7 +149,7 @@ primary_effects primary_table::on_fenced(group_id group, baton::epoch epoch) {
   return effects;
 }
 
-// --- in-sync set --------------------------------------------------------------------------------------------------------------
+// --- in-sync set -------------------------------------------------------------------------------------------
 
 void primary_table::update_record(owned_group& group, const group_record& record, primary_effects& effects,
                                   time_point now) {
@@ -188,18 +170,19 @@ void primary_table::update_record(owned_group& group, const group_record& record
   release_group(record.group, true, effects);
 }
 
-primary_effects primary_table::on_in_sync_reply(group_id group, const result<in_sync_reply>& reply, time_point now) {
+primary_effects primary_table::on_in_sync_reply(group_id group, const result<in_sync_reply>& reply,
+                                                time_point now) {
   primary_effects effects;
   owned_group* mine = find_group(group);
-  if (mine == nullptr || !reply)
-    return effects;  // asked again on a tick
+  if (mine == nullptr || !reply) return effects;  // asked again on a tick
   const group_record& record = reply->record;
   if (record.epoch > mine->record.epoch) {
     highest_[group] = std::max(highest_[group], record.epoch);
     demote(*mine, effects);
     return effects;
   }
-  if (record.owner == how_.self && record.epoch == mine->record.epoch && record.revision >= mine->record.revision)
+  if (record.owner == how_.self && record.epoch == mine->record.epoch &&
+      record.revision >= mine->record.revision)
     update_record(*mine, record, effects, now);
   return effects;
 }
@@ -215,12 +198,12 @@ void primary_table::ask(owned_group& group, const process_id& standby, bool add,
   effects.emplace_back(ask_in_sync{std::move(change)});
 }
 
-void primary_table::leave(owned_group& group, const std::string& standby, time_point now, primary_effects& effects) {
+void primary_table::leave(owned_group& group, const std::string& standby, time_point now,
+                          primary_effects& effects) {
   standby_state& state = group.standbys[standby];
   state.joining = false;
   const process_id* member = find_by_name(group.record.in_sync, standby);
-  if (member == nullptr || state.leaving)
-    return;
+  if (member == nullptr || state.leaving) return;
   state.leaving = true;
   state.asked_at = now;
   ask(group, *member, false, effects);
@@ -234,11 +217,9 @@ void primary_table::consider_joining(owned_group& group, const std::string& stan
       state.joining || state.leaving || find_by_name(group.record.in_sync, standby) != nullptr)
     return;
   for (const auto& [id, session] : sessions_) {
-    if (session.group != group.record.group)
-      continue;
+    if (session.group != group.record.group) continue;
     const auto held = session.held.find(standby);
-    if (held == session.held.end() || held->second.logged < session.released)
-      return;
+    if (held == session.held.end() || held->second.logged < session.released) return;
   }
   // Rule I2: first wait for it, then the compare-and-swap.
   state.joining = true;
@@ -270,12 +251,12 @@ primary_effects primary_table::on_link_down(const std::string& standby, time_poi
   return effects;
 }
 
-primary_effects primary_table::on_unprotected(const std::string& standby, session_id session, time_point now) {
+primary_effects primary_table::on_unprotected(const std::string& standby, session_id session,
+                                              time_point now) {
   primary_effects effects;
   served* held = find_session(session);
   owned_group* group = held == nullptr ? nullptr : find_group(held->group);
-  if (group == nullptr)
-    return effects;
+  if (group == nullptr) return effects;
   held->held.erase(standby);  // it joins again once it holds every session
   leave(*group, standby, now, effects);
   return effects;
@@ -286,389 +267,13 @@ primary_effects primary_table::on_progress(const std::string& standby, const sta
   primary_effects effects;
   served* session = find_session(progress.session);
   owned_group* group = session == nullptr ? nullptr : find_group(session->group);
-  if (group == nullptr || group->record.epoch != progress.epoch ||
+  if (group == nullptr || group->record.epoch != progress.epoch || progress.cuts != session->cuts ||
       !session->log.contains({progress.logged, progress.chain}))
     return effects;  // rule S5: it holds a tail that has been cut here since
   session->held[standby] = {progress.logged, progress.synced};
   release(*session, lease_valid, effects);
   consider_joining(*group, standby, now, effects);
   return effects;
-}
-
-// --- turns --------------------------------------------------------------------------------------------------------------------
-
-primary_effects primary_table::on_open_turn(request_ticket ticket, const open_turn& request, bool lease_valid,
-                                            time_point now) {
-  primary_effects effects;
-  const owned_group* group = find_group(request.group);
-  open_turn_reply reply;
-  if (group == nullptr || group->record.epoch != request.epoch) {
-    reply = refuse(errc::not_owner, "this node does not own the group under that epoch");
-  } else if (group->state == phase::taking || group->unsealed.contains(request.gateway)) {
-    reply = refuse(errc::not_owner, "the group is being taken over");
-  } else if (!lease_valid && group->record.in_sync.empty()) {
-    reply = refuse(errc::unavailable, "the node's lease has run out");
-  } else {
-    reply = open(request, now, effects);
-  }
-  if (!reply.accepted)
-    ++counters_.refused;
-  effects.insert(effects.begin(), reply_open{ticket, std::move(reply)});
-  return effects;
-}
-
-primary_table::served* primary_table::place_for(group_id group, const session_piece& history, primary_effects& effects) {
-  if (served* known = find_session(history.session))
-    return known;
-  while (sessions_.size() >= how_.sessions)
-    if (!evict_idle(effects))
-      return nullptr;
-  served fresh{group, session_log{history.session, how_.fingerprint}};
-  served& placed = sessions_.insert_or_assign(history.session, std::move(fresh)).first->second;
-  effects.emplace_back(begin_replication{group, find_group(group)->record.epoch, placed.log, 0});
-  return &placed;
-}
-
-bool primary_table::evict_idle(primary_effects& effects) {
-  auto oldest = sessions_.end();
-  for (auto it = sessions_.begin(); it != sessions_.end(); ++it)
-    if (!it->second.live && groups_.at(it->second.group).state == phase::serving && (oldest == sessions_.end() || it->second.used_at < oldest->second.used_at))
-      oldest = it;
-  if (oldest == sessions_.end())
-    return false;
-  effects.emplace_back(drop_engine{oldest->first});
-  effects.emplace_back(end_replication{oldest->first, true});
-  sessions_.erase(oldest);
-  return true;
-}
-
-/// Looks before anything is changed: a refused request must leave this node and its standbys as they were.
-std::optional<open_turn_reply> primary_table::refusal_of(const open_turn& request) const {
-  const session_piece& history = request.history;
-  if (history.end() >= how_.context_tokens)
-    return refuse(errc::context_full, "the prompt ends at token " + std::to_string(history.end()) +
-                                          ", the context holds " + std::to_string(how_.context_tokens));
-  const auto found = sessions_.find(history.session);
-  if (found != sessions_.end() && found->second.group != request.group)
-    return refuse(errc::not_owner, "the session belongs to another group");
-  const session_log none{history.session, how_.fingerprint};
-  const session_log& held = found == sessions_.end() ? none : found->second.log;
-  if (!held.contains({history.first, history.chain_before})) {
-    open_turn_reply reply = refuse(errc::gap, "the log of " + std::to_string(held.length()) +
-                                                  " tokens does not reach the piece at " + std::to_string(history.first));
-    reply.have = held.point();
-    return reply;
-  }
-  const turn_header* last = history.turns.empty() ? nullptr : &history.turns.back();
-  if (last == nullptr)
-    for (const turn_header& turn : held.turns())
-      if (turn.base < history.first)
-        last = &turn;
-  if (last == nullptr || last->number != request.turn || history.end() < last->prompt_end)
-    return refuse(errc::invalid_argument, "the history does not end in the turn to open");
-  return std::nullopt;
-}
-
-/// The session's log has adopted `history`: everything else follows. Returns what standbys must be told.
-std::vector<session_record> primary_table::follow(served& session, const session_piece& history, position before,
-                                                  position kept) {
-  // An unreleased tail comes without its logprobs: where they are wanted it is sampled again, to the same tokens.
-  if (session.log.last_turn()->parameters.sampling.logprobs && session.log.length() > history.end()) {
-    session.log.truncate(history.end());
-    kept = std::min(kept, history.end());
-  }
-  session.released = history.end();
-  session.reports.clear();
-  session.rows = std::min(session.rows, kept);
-  const auto turns = session.log.turns();
-  const auto begun = std::find_if(turns.begin(), turns.end(), [&](const turn_header& turn) { return turn.base >= kept; });
-  if (begun != turns.end()) {
-    const evaluation_plan plan{turns.first(static_cast<std::size_t>(begun - turns.begin()) + 1), how_.prefill_chunk};
-    session.rows = std::min(session.rows, plan.rows_kept_at_last_turn());
-  }
-  for (auto& [name, held] : session.held)
-    held = {std::min(held.logged, kept), std::min(held.synced, kept)};
-  std::vector<session_record> records;
-  if (kept < before)
-    records.emplace_back(truncate_record{kept, session.log.chain_at(kept)});
-  if (kept < session.log.length())
-    for (session_record& record : session.log.records_from(kept))
-      records.push_back(std::move(record));
-  return records;
-}
-
-open_turn_reply primary_table::open(const open_turn& request, time_point now, primary_effects& effects) {
-  if (auto refusal = refusal_of(request))
-    return std::move(*refusal);
-  served* session = place_for(request.group, request.history, effects);
-  if (session == nullptr)
-    return refuse(errc::no_room, "every session of this node is in use");
-  if (session->live && session->log.last_turn()->number < request.turn)
-    stop_turn(*session, session->released, effects);
-  const position before = session->log.length();
-  const auto kept = session->log.adopt(request.history);
-  if (!kept)
-    return refuse(kept.code(), kept.failure().what);
-  auto records = follow(*session, request.history, before, *kept);
-  session->used_at = now;
-  session->gateway = request.gateway;
-  session->live = true;
-  session->evaluated = 0;
-  session->recomputed = 0;
-  if (!records.empty())
-    replicate(*session, find_group(request.group)->record.epoch, std::move(records), effects);
-  ++counters_.turns;
-  start_run(*session, effects);
-  open_turn_reply reply;
-  reply.accepted = true;
-  reply.cached_tokens = std::min(session->rows, session->log.last_turn()->prompt_end);
-  // A tail generated before the take-over may be committed already.
-  release(*session, true, effects);
-  return reply;
-}
-
-void primary_table::start_run(served& session, primary_effects& effects) {
-  const evaluation_plan plan{session.log.turns(), how_.prefill_chunk};
-  const position last_due = session.log.length() - 1;
-  position rows = std::min(session.rows, last_due);
-  if (how_.exact)
-    rows = plan.resume_point(rows);
-  if (session.run != 0)
-    effects.emplace_back(stop_engine{session.log.session(), session.run});
-  cut_engine_to(session, rows, effects);
-  const turn_header& turn = *session.log.last_turn();
-  // What was evaluated by somebody before and must be again: all before the prompt, and up to the last token once one
-  // has been generated.
-  const position known = session.log.length() > turn.prompt_end ? last_due : std::max<position>(turn.base, 1) - 1;
-  session.recomputed = known - std::min(known, rows);
-  counters_.recomputed += session.recomputed;
-  session.finished = session.log.open_turn() == nullptr;
-  session.run = 0;
-  if (session.finished)
-    return;
-  session.run = next_run_++;
-  session.allowed = session.log.length() + limits::uncommitted_tokens;
-  run_engine run;
-  run.session = session.log.session();
-  run.run = session.run;
-  run.tokens.assign(session.log.tokens().begin(), session.log.tokens().end());
-  run.turns.assign(session.log.turns().begin(), session.log.turns().end());
-  run.rows = rows;
-  run.allowed = session.allowed;
-  effects.emplace_back(std::move(run));
-}
-
-void primary_table::cut_engine_to(served& session, position rows, primary_effects& effects) {
-  // Always said: the engine may hold rows of a run that has been stopped since its last report.
-  session.rows = std::min(session.rows, rows);
-  session.generation = next_run_++;
-  effects.emplace_back(cut_engine{session.log.session(), session.rows, session.generation});
-}
-
-bool primary_table::exports_current(session_id session, std::uint64_t generation) const {
-  const auto found = sessions_.find(session);
-  return found != sessions_.end() && found->second.generation == generation;
-}
-
-void primary_table::replicate(served& session, baton::epoch epoch, std::vector<session_record> records,
-                              primary_effects& effects) {
-  session_records out{session.group, epoch, session.log.session(), std::move(records)};
-  effects.emplace_back(replicate_records{{std::move(out)}});
-}
-
-void primary_table::stop_turn(served& session, position keep, primary_effects& effects) {
-  if (session.run != 0)
-    effects.emplace_back(stop_engine{session.log.session(), session.run});
-  session.run = 0;
-  session.live = false;
-  session.reports.clear();
-  std::vector<session_record> records;
-  keep = std::min(keep, session.log.length());
-  if (keep < session.log.length()) {
-    session.log.truncate(keep);
-    records.emplace_back(truncate_record{keep, session.log.chain()});
-  }
-  session.log.close_turn();
-  if (session.log.last_turn() != nullptr)
-    records.emplace_back(close_record{session.log.last_turn()->number});
-  session.released = keep;
-  for (auto& [name, held] : session.held)
-    held = {std::min(held.logged, keep), std::min(held.synced, keep)};
-  cut_engine_to(session, keep, effects);
-  if (const owned_group* group = find_group(session.group); group != nullptr && !records.empty())
-    replicate(session, group->record.epoch, std::move(records), effects);
-}
-
-primary_effects primary_table::on_end_turn(const end_turn& request) {
-  primary_effects effects;
-  served* session = find_session(request.session);
-  const owned_group* group = session == nullptr ? nullptr : find_group(session->group);
-  if (group == nullptr || group->record.epoch != request.epoch)
-    return effects;
-  const turn_header* turn = session->log.last_turn();
-  if (turn == nullptr || turn->number != request.turn)
-    return effects;
-  stop_turn(*session, std::max(request.keep, turn->base + 1), effects);
-  return effects;
-}
-
-primary_effects primary_table::on_gateway_lost(const process_id& gateway) {
-  primary_effects effects;
-  for (auto& [id, session] : sessions_)
-    if (session.live && session.gateway == gateway)
-      stop_turn(session, session.released, effects);
-  for (auto& [id, group] : groups_)
-    if (group.unsealed.erase(gateway) != 0 && group.unsealed.empty() && group.state == phase::sealing)
-      group.state = phase::serving;
-  return effects;
-}
-
-// --- engine and release ---------------------------------------------------------------------------------------------------
-
-primary_effects primary_table::on_step(const engine_step& step, bool lease_valid, time_point) {
-  primary_effects effects;
-  served* session = find_session(step.session);
-  if (session == nullptr || session->run == 0 || session->run != step.run)
-    return effects;
-  session->rows = step.rows;
-  session->evaluated = step.evaluated;
-  session->finished = step.finished;
-  if (step.has_token) {
-    BATON_ASSERT(step.at == session->log.length());  // the engine continues this very log
-    tokens_record record{step.at, session->log.chain(), {step.token}};
-    if (const auto added = session->log.append(record.tokens); !added) {
-      session->finished = true;
-    } else {
-      session->reports.emplace(step.at, step.report);
-      ++counters_.tokens;
-      replicate(*session, find_group(session->group)->record.epoch, {std::move(record)}, effects);
-    }
-  }
-  release(*session, lease_valid, effects);
-  return effects;
-}
-
-primary_effects primary_table::on_engine_failure(session_id id, run_number run, const error& why) {
-  primary_effects effects;
-  served* session = find_session(id);
-  if (session == nullptr || session->run != run)
-    return effects;
-  const owned_group* group = find_group(session->group);
-  effects.emplace_back(emit_failure{
-      session->gateway,
-      turn_failure{session->group, group->record.epoch, id, session->log.last_turn()->number, why.code, why.what}});
-  stop_turn(*session, session->released, effects);
-  return effects;
-}
-
-std::vector<commit_rule::standby_position> primary_table::waited_for(const served& session) const {
-  std::vector<commit_rule::standby_position> out;
-  const owned_group& group = groups_.at(session.group);
-  const auto add = [&](const std::string& name) {
-    const auto held = session.held.find(name);
-    out.push_back(held == session.held.end() ? commit_rule::standby_position{} : held->second);
-  };
-  for (const process_id& member : group.record.in_sync)
-    add(member.name);
-  for (const auto& [name, state] : group.standbys)
-    if (state.joining && find_by_name(group.record.in_sync, name) == nullptr)
-      add(name);
-  return out;
-}
-
-std::uint32_t primary_table::lag_of(const served& session) const {
-  const position due = std::max<position>(session.log.length(), 1) - 1;
-  std::uint32_t lag = 0;
-  for (const auto& standby : waited_for(session))
-    lag = std::max(lag, due - std::min(due, standby.synced));
-  return lag;
-}
-
-void primary_table::release(served& session, bool lease_valid, primary_effects& effects) {
-  const owned_group* group = find_group(session.group);
-  if (!session.live || group->state == phase::taking)
-    return;
-  if (!lease_valid && group->record.in_sync.empty())
-    return;  // rule L: alone and without a lease, nothing leaves this node
-  const position upto = how_.commit.committed(session.log.length(), waited_for(session));
-  const bool last = session.finished && upto == session.log.length();
-  if (upto <= session.released && !last)
-    return;
-  turn_tokens out;
-  out.group = session.group;
-  out.epoch = group->record.epoch;
-  out.session = session.log.session();
-  out.turn = session.log.last_turn()->number;
-  out.first = session.released;
-  out.chain_before = session.log.chain_at(session.released);
-  const auto tokens = session.log.tokens().subspan(session.released, upto - session.released);
-  out.tokens.assign(tokens.begin(), tokens.end());
-  if (session.log.last_turn()->parameters.sampling.logprobs)
-    for (position at = session.released; at < upto; ++at)
-      out.reports.push_back(session.reports[at]);
-  session.reports.erase(session.reports.begin(), session.reports.lower_bound(upto));
-  out.lag_tokens = lag_of(session);
-  out.last = last;
-  out.evaluated_tokens = session.evaluated;
-  out.recomputed_tokens = session.recomputed;
-  counters_.released += out.tokens.size();
-  session.released = upto;
-  effects.emplace_back(emit_tokens{session.gateway, std::move(out)});
-  if (last) {
-    session.live = false;
-    session.run = 0;
-    session.log.close_turn();
-    replicate(session, group->record.epoch, {close_record{session.log.last_turn()->number}}, effects);
-  } else if (session.run != 0 && upto + limits::uncommitted_tokens >= session.allowed + limits::uncommitted_tokens / 4) {
-    session.allowed = upto + limits::uncommitted_tokens;
-    effects.emplace_back(allow_engine{session.log.session(), session.run, session.allowed});
-  }
-}
-
-void primary_table::release_group(group_id group, bool lease_valid, primary_effects& effects) {
-  for (auto& [id, session] : sessions_)
-    if (session.group == group)
-      release(session, lease_valid, effects);
-}
-
-primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
-  primary_effects effects;
-  for (auto& [id, group] : groups_) {
-    if (lease_valid)
-      release_group(id, true, effects);
-    for (auto& [name, state] : group.standbys) {
-      if ((!state.joining && !state.leaving) || now - state.asked_at < limits::request_timeout / 4)
-        continue;
-      state.asked_at = now;
-      const process_id* member = find_by_name(group.record.in_sync, name);
-      if (state.leaving && member != nullptr)
-        ask(group, *member, false, effects);
-      else if (state.joining && member == nullptr && links_[name].up)
-        ask(group, links_[name].who, true, effects);
-    }
-    for (const auto& [name, link] : links_)
-      consider_joining(group, name, now, effects);
-  }
-  return effects;
-}
-
-std::vector<group_status> primary_table::statuses() const {
-  std::vector<group_status> out;
-  for (const auto& [id, group] : groups_) {
-    group_status status;
-    status.group = id;
-    status.epoch = group.record.epoch;
-    status.owner = true;
-    for (const auto& [session_id, session] : sessions_) {
-      if (session.group != id)
-        continue;
-      ++status.sessions;
-      status.synced_tokens += session.rows;
-      status.lag_tokens = std::max(status.lag_tokens, lag_of(session));
-    }
-    out.push_back(status);
-  }
-  return out;
 }
 
 }  // namespace baton::actors::protocol

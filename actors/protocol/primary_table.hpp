@@ -25,7 +25,7 @@ using request_ticket = std::uint64_t;
 /// Counts the runs of sessions, so that what an engine says of an older run is ignored.
 using run_number = std::uint64_t;
 
-// --- effects ----------------------------------------------------------------------------------------------------------------
+// --- effects -----------------------------------------------------------------------------------------------
 
 /// Take the replicas of the group from this node's standby side and report them by `on_replicas`.
 struct take_replicas {
@@ -70,8 +70,8 @@ struct end_replication {
   session_id session{};
   bool drop = false;
 };
-/// The engine holds rows [0, rows) of the session from now on: cut it there. Rows that it exports from then on carry
-/// `generation`; those of an older one are of a history that is no more.
+/// The engine holds rows [0, rows) of the session from now on: cut it there. Rows that it exports from then
+/// on carry `generation`; those of an older one are of a history that is no more.
 struct cut_engine {
   session_id session{};
   position rows = 0;
@@ -99,9 +99,10 @@ struct drop_engine {
   session_id session{};
 };
 
-using primary_effect = std::variant<take_replicas, return_replicas, seal_gateway, reply_open, emit_tokens, emit_failure,
-                                    ask_in_sync, begin_replication, replicate_records, end_replication, cut_engine,
-                                    run_engine, allow_engine, stop_engine, drop_engine>;
+using primary_effect =
+    std::variant<take_replicas, return_replicas, seal_gateway, reply_open, emit_tokens, emit_failure,
+                 ask_in_sync, begin_replication, replicate_records, end_replication, cut_engine, run_engine,
+                 allow_engine, stop_engine, drop_engine>;
 using primary_effects = std::vector<primary_effect>;
 
 /// What the engine reports of a run, in order. `token` is set when one has been sampled for position `at`.
@@ -113,13 +114,13 @@ struct engine_step {
   position at = 0;
   token_id token = 0;
   token_report report;
-  bool finished = false;  ///< nothing more comes of this run: end token, max_tokens or context
+  bool finished = false;        ///< nothing more comes of this run: end token, max_tokens or context
   std::uint64_t evaluated = 0;  ///< tokens evaluated since the run began
 };
 
-/// The sessions that one node runs, and the groups it owns: opens turns, ships what the engine generates, releases what is
-/// committed, keeps the in-sync set, takes groups over and gives them up (docs/protocol.md sections O, P, I, L5). Pure; not
-/// thread-safe.
+/// The sessions that one node runs, and the groups it owns: opens turns, ships what the engine generates,
+/// releases what is committed, keeps the in-sync set, takes groups over and gives them up (docs/protocol.md
+/// sections O, P, I, L5). Pure; not thread-safe.
 class primary_table {
  public:
   struct options {
@@ -134,15 +135,16 @@ class primary_table {
   };
 
   struct counters {
-    std::uint64_t turns = 0, tokens = 0, released = 0, promotions = 0, demotions = 0, refused = 0, recomputed = 0;
+    std::uint64_t turns = 0, tokens = 0, released = 0, promotions = 0, demotions = 0, refused = 0,
+                  recomputed = 0;
   };
 
   explicit primary_table(options how) : how_(std::move(how)) {}
 
   // Ownership.
   primary_effects on_view(const cluster_view& view, time_point now);
-  primary_effects on_replicas(group_id group, baton::epoch epoch, std::optional<std::vector<held_replica>> replicas,
-                              time_point now);
+  primary_effects on_replicas(group_id group, baton::epoch epoch,
+                              std::optional<std::vector<held_replica>> replicas, time_point now);
   primary_effects on_seal_reply(const process_id& gateway, group_id group, baton::epoch epoch,
                                 const result<seal_reply>& reply, time_point now);
   primary_effects on_in_sync_reply(group_id group, const result<in_sync_reply>& reply, time_point now);
@@ -169,7 +171,8 @@ class primary_table {
   /// False if the history was cut since these rows were exported: they must not be sent.
   [[nodiscard]] bool exports_current(session_id session, std::uint64_t generation) const;
 
-  /// Releases what only a lapsed lease held back, and asks again for changes of in-sync sets that got no answer.
+  /// Releases what only a lapsed lease held back, and asks again for changes of in-sync sets that got no
+  /// answer.
   primary_effects on_tick(bool lease_valid, time_point now);
 
   [[nodiscard]] std::vector<group_status> statuses() const;
@@ -197,10 +200,11 @@ class primary_table {
   struct served {
     group_id group{};
     session_log log;
-    position rows = 0;      // in the engine
-    position released = 0;  // to the gateway; grows, and falls only with the log
-    run_number run = 0;     // 0: none
+    position rows = 0;             // in the engine
+    position released = 0;         // to the gateway; grows, and falls only with the log
+    run_number run = 0;            // 0: none
     std::uint64_t generation = 0;  // of the engine's rows
+    std::uint64_t cuts = 0;        // truncate records since the session began to be replicated
     position allowed = 0;
     bool live = false;      // a turn is open towards `gateway`
     bool finished = false;  // the engine has generated the last token of it
@@ -211,6 +215,10 @@ class primary_table {
     std::map<std::string, commit_rule::standby_position> held{};  // by standby
     time_point used_at{};
   };
+  struct past_log {
+    position length = 0;
+    std::vector<turn_header> turns;
+  };
   struct link {
     process_id who;
     bool up = false;
@@ -218,23 +226,28 @@ class primary_table {
 
   void demote(owned_group& group, primary_effects& effects);
   void begin_promotion(const group_record& record, primary_effects& effects);
-  void update_record(owned_group& group, const group_record& record, primary_effects& effects, time_point now);
+  void update_record(owned_group& group, const group_record& record, primary_effects& effects,
+                     time_point now);
   open_turn_reply open(const open_turn& request, time_point now, primary_effects& effects);
   [[nodiscard]] std::optional<open_turn_reply> refusal_of(const open_turn& request) const;
-  std::vector<session_record> follow(served& session, const session_piece& history, position before, position kept);
+  std::vector<session_record> follow(served& session, const session_piece& history, const past_log& before,
+                                     position kept);
   served* place_for(group_id group, const session_piece& history, primary_effects& effects);
   void start_run(served& session, primary_effects& effects);
-  void replicate(served& session, baton::epoch epoch, std::vector<session_record> records, primary_effects& effects);
+  void replicate(served& session, baton::epoch epoch, std::vector<session_record> records,
+                 primary_effects& effects);
   void cut_engine_to(served& session, position rows, primary_effects& effects);
   void release(served& session, bool lease_valid, primary_effects& effects);
   void release_group(group_id group, bool lease_valid, primary_effects& effects);
   void stop_turn(served& session, position keep, primary_effects& effects);
-  void consider_joining(owned_group& group, const std::string& standby, time_point now, primary_effects& effects);
+  void consider_joining(owned_group& group, const std::string& standby, time_point now,
+                        primary_effects& effects);
   void ask(owned_group& group, const process_id& standby, bool add, primary_effects& effects);
   void leave(owned_group& group, const std::string& standby, time_point now, primary_effects& effects);
   bool evict_idle(primary_effects& effects);
   [[nodiscard]] std::vector<commit_rule::standby_position> waited_for(const served& session) const;
   [[nodiscard]] std::uint32_t lag_of(const served& session) const;
+  static const process_id* find_by_name(const std::vector<process_id>& list, const std::string& name);
   owned_group* find_group(group_id group);
   served* find_session(session_id session);
 
@@ -243,7 +256,8 @@ class primary_table {
   std::map<group_id, owned_group> groups_;
   std::unordered_map<session_id, served> sessions_;
   std::map<std::string, link> links_;
-  std::map<group_id, baton::epoch> highest_;  // known of groups that were taken from us: a late view gives none of them back
+  std::map<group_id, baton::epoch>
+      highest_;  // known of groups that were taken from us: a late view gives none of them back
   std::vector<process_id> gateways_;
   std::uint64_t view_term_ = 0;
   std::uint64_t view_version_ = 0;

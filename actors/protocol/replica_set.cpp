@@ -19,13 +19,14 @@ replica_ack replica_set::ack_of(const replica& held) const {
   ack.chain = held.log.chain();
   ack.synced = held.synced;
   ack.expected = held.expected;
+  ack.sequence = held.sequence;
   return ack;
 }
 
-replica_effect replica_set::problem(peer_handle to, session_id session, group_id group, errc code, bool about_rows) const {
+replica_effect replica_set::problem(peer_handle to, session_id session, group_id group, errc code,
+                                    bool about_rows) const {
   replica_ack ack;
-  if (const auto found = replicas_.find(session); found != replicas_.end())
-    ack = ack_of(found->second);
+  if (const auto found = replicas_.find(session); found != replicas_.end()) ack = ack_of(found->second);
   ack.session = session;
   ack.epoch = highest_epoch(group);
   ack.has_problem = true;
@@ -42,6 +43,10 @@ baton::epoch replica_set::highest_epoch(group_id group) const {
 bool replica_set::owned_here(group_id group) const {
   const auto found = groups_.find(group);
   return found != groups_.end() && found->second.owned;
+}
+
+evaluation_plan replica_set::plan_of(const replica& held) const {
+  return {held.log.turns(), how_.prefill_chunk};
 }
 
 const session_log* replica_set::log_of(session_id session) const {
@@ -76,9 +81,10 @@ bool replica_set::accept_epoch(peer_handle from, group_id group, baton::epoch ep
   return true;
 }
 
-/// The replica that a frame is about, made at the first. Nothing if there is no room, or if the session has gone to another
-/// group under a higher epoch; then the refusal is among the effects.
-replica_set::replica* replica_set::place(peer_handle from, group_id group, baton::epoch epoch, session_id session,
+/// The replica that a frame is about, made at the first. Nothing if there is no room, or if the session has
+/// gone to another group under a higher epoch; then the refusal is among the effects.
+replica_set::replica* replica_set::place(peer_handle from, group_id group, baton::epoch epoch,
+                                         session_id session, std::uint64_t sequence,
                                          replica_effects& effects) {
   auto found = replicas_.find(session);
   if (found == replicas_.end()) {
@@ -88,6 +94,7 @@ replica_set::replica* replica_set::place(peer_handle from, group_id group, baton
     }
     replica fresh{group, session_log{session, how_.fingerprint}};
     fresh.generation = next_generation_++;
+    fresh.epoch = epoch;
     found = replicas_.emplace(session, std::move(fresh)).first;
   }
   replica& held = found->second;
@@ -96,56 +103,63 @@ replica_set::replica* replica_set::place(peer_handle from, group_id group, baton
     effects.push_back(problem(from, session, group, errc::unknown_session, false));
     return nullptr;
   }
+  if (epoch > held.epoch) held.astray = true;
   held.group = group;
   held.epoch = epoch;
   held.peer = from;
+  held.sequence = sequence;
   return &held;
 }
 
 /// Rows between `synced` and `expected` are under way: nothing of them counts any more.
 void replica_set::give_up_landings(replica& held, replica_effects& effects) {
-  if (held.expected == held.synced)
-    return;
+  if (held.expected == held.synced) return;
   held.generation = next_generation_++;
   held.landed = held.expected = held.synced;
+  held.landings.clear();
   effects.emplace_back(cut_rows{held.log.session(), held.synced});
 }
 
 void replica_set::cut_rows_to(replica& held, position length, replica_effects& effects) {
-  if (length >= held.expected)
+  if (length >= held.expected) return;
+  if (length >= held.synced) {
+    give_up_landings(held, effects);
     return;
+  }
   held.generation = next_generation_++;
-  held.synced = std::min(held.synced, length);
-  held.landed = held.expected = held.synced;
-  effects.emplace_back(cut_rows{held.log.session(), held.synced});
+  held.synced = held.landed = held.expected = length;
+  held.landings.clear();
+  effects.emplace_back(cut_rows{held.log.session(), length});
 }
 
 replica_effects replica_set::on_records(peer_handle from, const session_records& records) {
   replica_effects effects;
-  if (!accept_epoch(from, records.group, records.epoch, records.session, effects))
-    return effects;
+  if (!accept_epoch(from, records.group, records.epoch, records.session, effects)) return effects;
   if (!records.records.empty() && std::holds_alternative<drop_record>(records.records.front())) {
     // Of a session that is in another group by now, or runs on this very node, there is nothing to drop.
     const auto found = replicas_.find(records.session);
-    if (found != replicas_.end() && found->second.group == records.group && found->second.epoch <= records.epoch) {
+    if (found != replicas_.end() && found->second.group == records.group &&
+        found->second.epoch <= records.epoch) {
       replicas_.erase(found);
       effects.emplace_back(drop_rows{records.session});
     }
     return effects;
   }
-  replica* held = place(from, records.group, records.epoch, records.session, effects);
-  if (held == nullptr)
+  replica* held = place(from, records.group, records.epoch, records.session, records.sequence, effects);
+  if (held == nullptr) return effects;
+  if (held->astray) {
+    effects.push_back(problem(from, records.session, records.group, errc::gap, false));
     return effects;
+  }
   for (const session_record& record : records.records) {
-    const std::size_t turns = held->log.turns().size();
+    const position rows = plan_of(*held).rows_kept_after(record);
     if (const auto applied = held->log.apply(record); !applied) {
+      held->astray = true;
       ++(applied.code() == errc::gap ? counters_.gaps : counters_.forks);
       effects.push_back(problem(from, records.session, records.group, applied.code(), false));
       return effects;
     }
-    cut_rows_to(*held, held->log.length(), effects);
-    if (held->log.turns().size() > turns)
-      cut_rows_to(*held, evaluation_plan{held->log.turns(), how_.prefill_chunk}.rows_kept_at_last_turn(), effects);
+    cut_rows_to(*held, rows, effects);
     ++counters_.records;
   }
   effects.emplace_back(send_ack{from, ack_of(*held)});
@@ -154,16 +168,16 @@ replica_effects replica_set::on_records(peer_handle from, const session_records&
 
 replica_effects replica_set::on_resync(peer_handle from, const resync_frame& frame) {
   replica_effects effects;
-  if (!accept_epoch(from, frame.group, frame.epoch, frame.session, effects))
-    return effects;
-  replica* held = place(from, frame.group, frame.epoch, frame.session, effects);
-  if (held == nullptr)
-    return effects;
-  // Only what is surely wrong is cut: the rest may have been acknowledged, and released because of that. The sender looks
-  // whether its history has the point that is acknowledged now, and probes closer if not.
+  if (!accept_epoch(from, frame.group, frame.epoch, frame.session, effects)) return effects;
+  replica* held = place(from, frame.group, frame.epoch, frame.session, frame.sequence, effects);
+  if (held == nullptr) return effects;
+  // Only what is surely wrong is cut: the rest may have been acknowledged, and released because of that. The
+  // sender looks whether its history has the point that is acknowledged now, and probes closer if not.
+  held->astray = false;
   const position upto = held->log.undisputed(frame.probes);
+  const position rows = plan_of(*held).rows_kept_at_cut(upto);
   held->log.truncate(upto);
-  cut_rows_to(*held, upto, effects);
+  cut_rows_to(*held, rows, effects);
   // Rows that were on their way over the old connection will not come.
   give_up_landings(*held, effects);
   effects.emplace_back(send_ack{from, ack_of(*held)});
@@ -172,26 +186,23 @@ replica_effects replica_set::on_resync(peer_handle from, const resync_frame& fra
 
 errc replica_set::judge(const delta_descriptor& rows, const replica* held) const {
   const position end = rows.first + rows.count;
-  if (rows.count == 0 || end < rows.first)
-    return errc::malformed;
+  if (rows.count == 0 || end < rows.first) return errc::malformed;
   if (rows.fingerprint != how_.fingerprint || rows.first_region != 0 || rows.regions != how_.regions)
     return errc::fingerprint_mismatch;
-  if (rows.bytes != rows.count * how_.bytes_per_token)
-    return errc::malformed;
+  if (rows.bytes != rows.count * how_.bytes_per_token) return errc::malformed;
   if (held != nullptr && (held->group != rows.group || rows.epoch < held->epoch))
     return errc::unknown_session;
-  if (held == nullptr || rows.first != held->expected || end > held->log.length())
+  if (held == nullptr || rows.epoch != held->epoch || rows.first != held->expected ||
+      end > held->log.length())
     return errc::gap;
   if (held->log.chain_at(rows.first) != rows.chain_before || held->log.chain_at(end) != rows.chain_after)
     return errc::fork;
-  if (end > how_.context_tokens)
-    return errc::context_full;
+  if (end > how_.context_tokens) return errc::context_full;
   return accepted;
 }
 
 bool replica_set::admit(peer_handle from, const delta_descriptor& rows, replica_effects& effects) {
-  if (!accept_epoch(from, rows.group, rows.epoch, rows.session, effects))
-    return false;
+  if (!accept_epoch(from, rows.group, rows.epoch, rows.session, effects)) return false;
   const auto found = replicas_.find(rows.session);
   replica* held = found == replicas_.end() ? nullptr : &found->second;
   if (const errc verdict = judge(rows, held); verdict != accepted) {
@@ -200,7 +211,7 @@ bool replica_set::admit(peer_handle from, const delta_descriptor& rows, replica_
     return false;
   }
   held->expected = rows.first + rows.count;
-  held->epoch = rows.epoch;
+  held->landings.push_back(rows);
   held->peer = from;
   return true;
 }
@@ -211,17 +222,17 @@ replica_effects replica_set::on_landed(const delta_descriptor& rows, landing_tic
   if (found == replicas_.end() || rows.epoch != highest_epoch(rows.group) || owned_here(rows.group))
     return {};
   replica& held = found->second;
-  const position end = rows.first + rows.count;
-  if (rows.first < held.landed || end > held.expected || held.log.chain_at(end) != rows.chain_after)
-    return {};
-  if (rows.first > held.landed) {  // out of order: none can be appended
+  const auto admitted = std::find(held.landings.begin(), held.landings.end(), rows);
+  if (admitted == held.landings.end()) return {};
+  if (admitted != held.landings.begin()) {  // out of order: none can be appended
     replica_effects effects;
     give_up_landings(held, effects);
     ++counters_.refused_rows;
     effects.push_back(problem(held.peer, rows.session, rows.group, errc::cancelled, true));
     return effects;
   }
-  held.landed = end;
+  held.landings.pop_front();
+  held.landed = rows.first + rows.count;
   return {import_rows{rows.session, held.generation, rows.first, rows.count, rows.checksum, ticket}};
 }
 
@@ -232,8 +243,10 @@ replica_effects replica_set::on_landing_failed(peer_handle from, const delta_des
   if (found == replicas_.end() || found->second.peer != from || found->second.epoch != rows.epoch)
     return effects;
   replica& held = found->second;
-  if (rows.first < held.expected)
+  if (std::find(held.landings.begin(), held.landings.end(), rows) != held.landings.end())
     give_up_landings(held, effects);
+  else if (rows.first < held.expected)
+    return effects;
   ++counters_.refused_rows;
   effects.push_back(problem(from, rows.session, rows.group, why, true));
   return effects;
@@ -248,8 +261,7 @@ replica_effects replica_set::on_imported(session_id session, std::uint64_t gener
                                          result<void> outcome) {
   replica_effects effects;
   const auto found = replicas_.find(session);
-  if (found == replicas_.end() || found->second.generation != generation)
-    return effects;  // cut meanwhile
+  if (found == replicas_.end() || found->second.generation != generation) return effects;  // cut meanwhile
   replica& held = found->second;
   if (!outcome) {
     ++counters_.corrupt;
@@ -271,8 +283,7 @@ void replica_set::fence(group_id group, baton::epoch epoch) {
 
 std::optional<std::vector<held_replica>> replica_set::promote(group_id group, baton::epoch epoch) {
   group_state& state = groups_[group];
-  if (epoch < state.highest)
-    return std::nullopt;
+  if (epoch < state.highest) return std::nullopt;
   state.highest = epoch;
   state.owned = true;
   state.owned_under = epoch;

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <unordered_map>
 #include <variant>
 #include <vector>
 
+#include "actors/protocol/evaluation_plan.hpp"
 #include "actors/protocol/session_log.hpp"
 #include "schemas/errors.hpp"
 #include "schemas/ids.hpp"
@@ -14,14 +16,14 @@
 
 namespace baton::actors::protocol {
 
-/// Names the connection a frame came by, so that its acknowledgement goes back the same way. Grows: of two connections of a
-/// node, the one made later has the larger handle.
+/// Names the connection a frame came by, so that its acknowledgement goes back the same way. Grows: of two
+/// connections of a node, the one made later has the larger handle.
 using peer_handle = std::uint64_t;
 
 /// Names landed rows between this object and whoever holds their memory.
 using landing_ticket = std::uint64_t;
 
-// --- effects: what whoever drives a replica_set must do, in order ---------------------------------------------------------
+// --- effects: what whoever drives a replica_set must do, in order ------------------------------------------
 
 struct send_ack {
   peer_handle to = 0;
@@ -66,15 +68,16 @@ struct held_replica {
   position synced = 0;  ///< rows [0, synced) are in the engine, verified
 };
 
-/// The receiving side of replication: the replicas that one node holds as a standby, for all groups and peers. Accepts
-/// records and rows by the rules of docs/protocol.md sections S, G and E: lower epochs are refused, what comes late by a
-/// connection that has been replaced is dropped, a record must fit the chain, rows must fit the chain of this node's own log,
-/// and only verified rows count as synced. Pure; not thread-safe.
+/// The receiving side of replication: the replicas that one node holds as a standby, for all groups and
+/// peers. Accepts records and rows by the rules of docs/protocol.md sections S, G and E: lower epochs are
+/// refused, what comes late by a connection that has been replaced is dropped, a record must fit the chain,
+/// rows must fit the chain of this node's own log, and only verified rows count as synced. Pure; not
+/// thread-safe.
 class replica_set {
  public:
   struct options {
-    std::uint64_t fingerprint = 0;     ///< of this node's engine
-    std::uint32_t regions = 0;         ///< of its row layout
+    std::uint64_t fingerprint = 0;  ///< of this node's engine
+    std::uint32_t regions = 0;      ///< of its row layout
     std::uint64_t bytes_per_token = 0;
     std::uint32_t context_tokens = 0;  ///< rows past it cannot be held
     std::uint32_t prefill_chunk = 1;   ///< of the engine, as in `evaluation_plan`
@@ -101,9 +104,9 @@ class replica_set {
   replica_effects on_records(peer_handle from, const session_records& records);
   replica_effects on_resync(peer_handle from, const resync_frame& frame);
 
-  /// Whether rows announced by this descriptor may land (rules S1, S2, S4). On success they are expected, and the next
-  /// ones after them; report them by `on_landed` or `on_landing_failed`, in the order of admission: what comes out of order is
-  /// asked for again. A refusal is acknowledged by the effects.
+  /// Whether rows announced by this descriptor may land (rules S1, S2, S4). On success they are expected, and
+  /// the next ones after them; report them by `on_landed` or `on_landing_failed`, in the order of admission:
+  /// what comes out of order is asked for again. A refusal is acknowledged by the effects.
   bool admit(peer_handle from, const delta_descriptor& rows, replica_effects& effects);
   replica_effects on_landed(const delta_descriptor& rows, landing_ticket ticket);
   /// Landing failed (connection), or memory was short: the rows are asked for again.
@@ -112,14 +115,16 @@ class replica_set {
   // From whoever carries out `import_rows`.
   /// False if the history was cut since the rows landed: they must not reach the engine any more.
   [[nodiscard]] bool current(session_id session, std::uint64_t generation) const;
-  replica_effects on_imported(session_id session, std::uint64_t generation, position end, result<void> outcome);
+  replica_effects on_imported(session_id session, std::uint64_t generation, position end,
+                              result<void> outcome);
 
   // Change of role.
   /// From now on lower epochs of the group are refused, whoever owns it.
   void fence(group_id group, baton::epoch epoch);
   [[nodiscard]] baton::epoch highest_epoch(group_id group) const;
-  /// Takes this node out of its standby role for the group: returns its replicas, with rows under way given up, and treats
-  /// the group as owned here until `take_back`. Nothing if a higher epoch is known; that is no longer ours to own.
+  /// Takes this node out of its standby role for the group: returns its replicas, with rows under way given
+  /// up, and treats the group as owned here until `take_back`. Nothing if a higher epoch is known; that is no
+  /// longer ours to own.
   std::optional<std::vector<held_replica>> promote(group_id group, baton::epoch epoch);
   /// Back into the standby role: the sessions are replicas again, whose tails the new owner will cut.
   replica_effects take_back(group_id group, std::vector<held_replica> sessions);
@@ -140,11 +145,14 @@ class replica_set {
     group_id group{};
     session_log log;
     position synced = 0;
-    position landed = 0;           // next row whose landing may be reported
-    position expected = 0;         // next row that may land
-    std::uint64_t generation = 0;  // of rows under way; a cut makes those of the past void
-    baton::epoch epoch{};          // of the last frame
+    position landed = 0;                      // next row to be imported
+    position expected = 0;                    // next row that may land
+    std::deque<delta_descriptor> landings{};  // admitted, [landed, expected)
+    std::uint64_t generation = 0;             // of rows under way; a cut makes those of the past void
+    baton::epoch epoch{};                     // of the last frame
     peer_handle peer = 0;
+    std::uint64_t sequence = 0;  // of the last records or probes
+    bool astray = false;  // records were refused, or the owner is another: none counts until probes have come
   };
   struct group_state {
     baton::epoch highest{};
@@ -153,10 +161,14 @@ class replica_set {
     baton::epoch owned_under{};
   };
 
+  [[nodiscard]] evaluation_plan plan_of(const replica& held) const;
   [[nodiscard]] replica_ack ack_of(const replica& held) const;
-  replica_effect problem(peer_handle to, session_id session, group_id group, errc code, bool about_rows) const;
-  bool accept_epoch(peer_handle from, group_id group, baton::epoch epoch, session_id session, replica_effects& effects);
-  replica* place(peer_handle from, group_id group, baton::epoch epoch, session_id session, replica_effects& effects);
+  replica_effect problem(peer_handle to, session_id session, group_id group, errc code,
+                         bool about_rows) const;
+  bool accept_epoch(peer_handle from, group_id group, baton::epoch epoch, session_id session,
+                    replica_effects& effects);
+  replica* place(peer_handle from, group_id group, baton::epoch epoch, session_id session,
+                 std::uint64_t sequence, replica_effects& effects);
   void cut_rows_to(replica& held, position length, replica_effects& effects);
   void give_up_landings(replica& held, replica_effects& effects);
   errc judge(const delta_descriptor& rows, const replica* held) const;

@@ -29,11 +29,11 @@ using statement_ptr = std::unique_ptr<sqlite3_stmt, finalize_statement>;
 
 class sqlite_store final : public record_store {
  public:
-  sqlite_store(database_ptr database, std::string path) : database_(std::move(database)), path_(std::move(path)) {}
+  sqlite_store(database_ptr database, std::string path)
+      : database_(std::move(database)), path_(std::move(path)) {}
 
   result<void> execute(const char* sql) {
-    if (sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr) == SQLITE_OK)
-      return {};
+    if (sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr) == SQLITE_OK) return {};
     return failed();
   }
 
@@ -41,24 +41,20 @@ class sqlite_store final : public record_store {
 
   result<std::vector<group_record>> load() override {
     auto statement = prepare("SELECT record FROM groups ORDER BY id");
-    if (!statement)
-      return failed();
+    if (!statement) return failed();
     std::vector<group_record> records;
     int status = sqlite3_step(statement.get());
     for (; status == SQLITE_ROW; status = sqlite3_step(statement.get())) {
       auto record = column(statement.get(), 0);
-      if (!record)
-        return {errc::io_failed, path_ + ": a damaged record: " + record.failure().what};
+      if (!record) return {errc::io_failed, path_ + ": a damaged record: " + record.failure().what};
       records.push_back(std::move(*record));
     }
-    if (status != SQLITE_DONE)
-      return failed();
+    if (status != SQLITE_DONE) return failed();
     return records;
   }
 
   result<group_record> swap(group_record desired, std::uint64_t expected, bool new_epoch) override {
-    if (auto begun = execute("BEGIN IMMEDIATE"); !begun)
-      return begun.failure();
+    if (auto begun = execute("BEGIN IMMEDIATE"); !begun) return begun.failure();
     auto outcome = swap_within(std::move(desired), expected, new_epoch);
     if (!outcome) {
       (void)execute("ROLLBACK");
@@ -74,43 +70,35 @@ class sqlite_store final : public record_store {
  private:
   result<group_record> swap_within(group_record desired, std::uint64_t expected, bool new_epoch) {
     auto found = prepare("SELECT revision FROM groups WHERE id = ?");
-    if (!found)
-      return failed();
+    if (!found) return failed();
     bind(found.get(), 1, raw(desired.group));
     const int status = sqlite3_step(found.get());
-    if (status != SQLITE_ROW && status != SQLITE_DONE)
-      return failed();
-    const std::uint64_t held = status == SQLITE_ROW ? static_cast<std::uint64_t>(sqlite3_column_int64(found.get(), 0)) : 0;
+    if (status != SQLITE_ROW && status != SQLITE_DONE) return failed();
+    const std::uint64_t held =
+        status == SQLITE_ROW ? static_cast<std::uint64_t>(sqlite3_column_int64(found.get(), 0)) : 0;
     if (held != expected)
       return {errc::conflict, "revision is " + std::to_string(held) + ", not " + std::to_string(expected)};
     auto revision = next("revision");
-    if (!revision)
-      return revision.failure();
+    if (!revision) return revision.failure();
     desired.revision = *revision;
-    if (new_epoch)
-      desired.epoch = epoch{*revision};
+    if (new_epoch) desired.epoch = epoch{*revision};
     const auto bytes = encode(desired);
     auto write = prepare("INSERT OR REPLACE INTO groups (id, revision, record) VALUES (?, ?, ?)");
-    if (!write)
-      return failed();
+    if (!write) return failed();
     bind(write.get(), 1, raw(desired.group));
     bind(write.get(), 2, desired.revision);
     sqlite3_bind_blob64(write.get(), 3, bytes.data(), bytes.size(), SQLITE_STATIC);
-    if (sqlite3_step(write.get()) != SQLITE_DONE)
-      return failed();
+    if (sqlite3_step(write.get()) != SQLITE_DONE) return failed();
     return desired;
   }
 
   result<std::uint64_t> next(const char* counter) {
     auto statement = prepare("UPDATE counter SET value = value + 1 WHERE name = ? RETURNING value");
-    if (!statement)
-      return failed();
+    if (!statement) return failed();
     sqlite3_bind_text(statement.get(), 1, counter, -1, SQLITE_STATIC);
-    if (sqlite3_step(statement.get()) != SQLITE_ROW)
-      return failed();
+    if (sqlite3_step(statement.get()) != SQLITE_ROW) return failed();
     const auto value = static_cast<std::uint64_t>(sqlite3_column_int64(statement.get(), 0));
-    if (sqlite3_step(statement.get()) != SQLITE_DONE)
-      return failed();
+    if (sqlite3_step(statement.get()) != SQLITE_DONE) return failed();
     return value;
   }
 
@@ -129,7 +117,9 @@ class sqlite_store final : public record_store {
     sqlite3_bind_int64(statement, index, static_cast<sqlite3_int64>(value));
   }
 
-  [[nodiscard]] error failed() const { return {errc::io_failed, path_ + ": " + sqlite3_errmsg(database_.get())}; }
+  [[nodiscard]] error failed() const {
+    return {errc::io_failed, path_ + ": " + sqlite3_errmsg(database_.get())};
+  }
 
   database_ptr database_;
   std::string path_;
@@ -143,12 +133,12 @@ result<std::unique_ptr<record_store>> open_sqlite_store(const std::string& path)
   const int status = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
   database_ptr database{handle};
   if (status != SQLITE_OK)
-    return {errc::io_failed, "store " + path + ": " + (handle != nullptr ? sqlite3_errmsg(handle) : "out of memory")};
+    return {errc::io_failed,
+            "store " + path + ": " + (handle != nullptr ? sqlite3_errmsg(handle) : "out of memory")};
   constexpr int busy_timeout_ms = 2000;
   sqlite3_busy_timeout(handle, busy_timeout_ms);
   auto store = std::make_unique<sqlite_store>(std::move(database), "store " + path);
-  if (auto made = store->execute(schema); !made)
-    return made.failure();
+  if (auto made = store->execute(schema); !made) return made.failure();
   return std::unique_ptr<record_store>{std::move(store)};
 }
 

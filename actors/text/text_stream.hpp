@@ -19,8 +19,9 @@ struct text_piece {
   bool stopped = false;    ///< a stop string is complete: nothing of it is in `text`, nothing follows
 };
 
-/// From released tokens to text for a client: joins bytes to whole characters and holds back what may be the beginning of a
-/// stop string. A function of the tokens fed and nothing else, so it can be rebuilt from a token log anywhere. Pure.
+/// From released tokens to text for a client: joins bytes to whole characters and holds back what may be the
+/// beginning of a stop string. A function of the tokens fed and nothing else, so it can be rebuilt from a
+/// token log anywhere. Pure.
 class text_stream {
  public:
   /// Empty stop strings are ignored.
@@ -28,7 +29,8 @@ class text_stream {
 
   /// Takes the bytes of the next token.
   text_piece feed(std::string_view bytes);
-  /// No token follows: everything held back is text.
+  /// No token follows: what is held back is text, up to a stop string that a broken character at the end
+  /// completes.
   text_piece finish();
 
   [[nodiscard]] bool stopped() const noexcept { return stopped_; }
@@ -37,13 +39,18 @@ class text_stream {
 
  private:
   text_piece release(std::size_t bytes);
+  /// The end of the last whole character within the first `bytes` held: a stop string may begin within a
+  /// character, text may not end within one.
+  [[nodiscard]] std::size_t whole(std::size_t bytes) const;
+  /// The last piece, if a stop string is held.
+  std::optional<text_piece> cut();
 
   std::vector<std::string> stops_;
   utf8_assembler characters_;
-  std::string held_;               // whole characters not yet shown
-  std::size_t shown_bytes_ = 0;    // of all text
+  std::string held_;                    // whole characters not yet shown
+  std::size_t shown_bytes_ = 0;         // of all text
   std::deque<std::size_t> token_ends_;  // in bytes of all text, of tokens not yet covered
-  std::size_t made_bytes_ = 0;     // of all text, shown or held
+  std::size_t made_bytes_ = 0;          // of all text, shown or held
   std::size_t fed_ = 0;
   bool stopped_ = false;
 };

@@ -5,8 +5,9 @@
 
 namespace baton::actors::text {
 
-/// Cuts a byte stream into whole UTF-8 characters. Bytes that cannot belong to any character become U+FFFD, one per maximal
-/// ill-formed part (Unicode 15, section 3.9, table 3-7); a character that has only begun is held back.
+/// Cuts a byte stream into whole UTF-8 characters. Bytes that cannot belong to any character become U+FFFD,
+/// one per maximal ill-formed part (Unicode 15, section 3.9, table 3-7); a character that has only begun is
+/// held back.
 class utf8_assembler {
  public:
   /// Takes the next bytes and returns the text that is complete now.

@@ -20,7 +20,7 @@ struct side {
 
   result<void> run(const demo::turn_request& request) {
     const auto ran = demo::run_turn(cluster->gateway(), request);
-    if (!ran) return cluster->explain(ran.failure(), "edge");
+    if (!ran) return cluster->explain(ran.failure());
     decode_ms.push_back(ran->decode_ms_p50());
     return {};
   }

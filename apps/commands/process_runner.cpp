@@ -26,7 +26,6 @@ class parts {
   parts(const actors::deployment& graph, const process_options& how) : graph_(graph), how_(how) {
     liveness_ = {graph.heartbeat, graph.suspect_after, graph.lease};
   }
-  ~parts() { stop(); }
   parts(const parts&) = delete;
   parts& operator=(const parts&) = delete;
 
@@ -50,7 +49,7 @@ class parts {
   actors::liveness_options liveness_;
   std::unique_ptr<actors::runtime> runtime_;
   std::vector<std::shared_ptr<actors::completion_service>> services_;
-  std::vector<std::unique_ptr<http::server>> servers_;  // after the services they stand on
+  std::vector<std::unique_ptr<http::server>> servers_;
 };
 
 void parts::say_ready(const char* type, const std::string& id, const std::string& address,
@@ -147,26 +146,29 @@ result<void> parts::start(const shutdown_guard& guard) {
 void parts::stop() {
   for (const auto& server : servers_)
     server->stop();
-  servers_.clear();
-  services_.clear();
   if (runtime_) runtime_->stop();
-  runtime_.reset();
+}
+
+/// Ends the process once its parts have stopped. The actor system is not taken apart: that would wait for the
+/// last reference to each actor, and messages from peers that are frozen or dead may hold some.
+[[noreturn]] void leave(int code) {
+  std::fflush(nullptr);
+  ::_exit(code);
 }
 
 }  // namespace
 
-int run_process(const actors::deployment& graph, const process_options& how) {
+void run_process(const actors::deployment& graph, const process_options& how) {
   host::interrupt signals;
   shutdown_guard guard(signals, patience);
   parts running(graph, how);
-  if (const auto started = running.start(guard); !started) {
+  const auto started = running.start(guard);
+  if (started)
+    guard.await();
+  else
     std::fprintf(stderr, "baton: %s\n", started.failure().what.c_str());
-    running.stop();
-    return exit_code::cannot_start;
-  }
-  guard.await();
   running.stop();
-  return exit_code::success;
+  leave(started ? exit_code::success : exit_code::cannot_start);
 }
 
 }  // namespace baton::apps

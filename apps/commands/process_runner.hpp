@@ -13,7 +13,7 @@ struct process_options {
 };
 
 /// Runs the actors of one process of a deployment in this very process, until SIGTERM, SIGINT or SIGHUP, and
-/// says on standard output when each is ready. Returns the exit code. Then it is gone within five seconds.
-int run_process(const actors::deployment& graph, const process_options& how);
+/// says on standard output when each is ready. Ends the process, within five seconds of the signal.
+[[noreturn]] void run_process(const actors::deployment& graph, const process_options& how);
 
 }  // namespace baton::apps

@@ -43,7 +43,7 @@ int run_command(const run_options& how) {
   if (!graph) return refuse(graph.failure());
   configure_log(how.log_level, how.process.empty() ? "supervisor" : how.process);
   if (how.process.empty()) return supervise(*graph, {how.file, how.log_level, how.json});
-  return run_process(*graph, {how.file, how.process, how.json});
+  run_process(*graph, {how.file, how.process, how.json});
 }
 
 }  // namespace baton::apps

@@ -6,7 +6,7 @@
 namespace baton::apps {
 
 struct status_options {
-  std::string orchestrator = "127.0.0.1:7400";
+  std::string orchestrator = "127.0.0.1:7000";
   std::chrono::milliseconds timeout{2000};
   bool json = false;
 };

@@ -12,6 +12,7 @@ using namespace std::chrono_literals;
 
 constexpr auto start_timeout = 60s;  // a model of a few gigabytes is read from a disk in this time
 constexpr auto health_timeout = 20s;
+constexpr auto in_step_timeout = 60s;  // a few hundred megabytes of KV on a busy machine
 constexpr auto request_timeout = 2s;
 constexpr auto poll_pause = 20ms;
 constexpr auto end_grace = 2500ms;
@@ -53,9 +54,9 @@ result<std::unique_ptr<cluster>> cluster::start(const cluster_options& how, host
     if (!net) return net.failure();
     made->network_.emplace(std::move(*net));
   }
-  for (const auto step :
-       {&cluster::write_deployment, &cluster::start_processes, &cluster::await_ready, &cluster::await_health})
-    if (auto done = (made.get()->*step)(); !done) return done.failure();
+  for (const auto step : {&cluster::write_deployment, &cluster::start_processes, &cluster::await_all_ready,
+                          &cluster::await_health})
+    if (auto done = (made.get()->*step)(); !done) return made->explain(done.failure());
   screen.progress_done();
   return made;
 }
@@ -115,18 +116,21 @@ result<void> cluster::write_deployment() {
   return {};
 }
 
+result<void> cluster::start_process(const std::string& name) {
+  host::child_options how;
+  how.command = {host::own_path(), "run", folder_->path() + "/deployment.toml", "--process", name, "--json"};
+  how.log_path = log_path(name);
+  if (network_)
+    how.network_namespace = name == "control" || name == "edge" ? network_->hub() : network_->of(name);
+  auto child = host::child_process::start(how);
+  if (!child) return {child.code(), "starting " + name + ": " + child.failure().what};
+  children_.emplace(name, std::move(*child));
+  return {};
+}
+
 result<void> cluster::start_processes() {
-  for (const auto& name : processes()) {
-    host::child_options how;
-    how.command = {host::own_path(), "run", folder_->path() + "/deployment.toml",
-                   "--process",      name,  "--json"};
-    how.log_path = log_path(name);
-    if (network_)
-      how.network_namespace = name == "control" || name == "edge" ? network_->hub() : network_->of(name);
-    auto child = host::child_process::start(how);
-    if (!child) return {child.code(), "starting " + name + ": " + child.failure().what};
-    children_.emplace(name, std::move(*child));
-  }
+  for (const auto& name : processes())
+    if (auto started = start_process(name); !started) return started;
   return {};
 }
 
@@ -138,54 +142,81 @@ result<void> cluster::read_ready(std::map<std::string, bool>& ready) {
       ready[name] = true;
       if (said.contains("http")) gateway_address_ = said.value("http", "");
     }
-    if (child.ended()) return {errc::unavailable, "it ended while the cluster was starting"};
+    if (child.ended()) return {errc::unavailable, "process " + name + " has ended"};
   }
   return {};
 }
 
-result<void> cluster::await_ready() {
+result<void> cluster::await_ready(std::size_t wanted, const std::string& what) {
   const auto deadline = host::clock::now() + start_timeout;
   std::map<std::string, bool> ready;
-  for (unsigned step = 0; ready.size() < children_.size(); ++step) {
-    screen_.progress("starting the orchestrator, the gateway and three nodes: " +
-                         std::to_string(ready.size()) + " of " + std::to_string(children_.size()) + " ready",
+  for (unsigned step = 0;; ++step) {
+    screen_.progress(what + ": " + std::to_string(ready.size()) + " of " + std::to_string(wanted) + " ready",
                      step);
-    if (auto read = read_ready(ready); !read) return explain(read.failure(), "");
-    if (ready.size() == children_.size()) break;
+    if (auto read = read_ready(ready); !read) return read;
+    if (ready.size() >= wanted) return {};
     if (host::clock::now() > deadline) {
       const auto late = std::find_if(children_.begin(), children_.end(),
                                      [&](const auto& entry) { return !ready.contains(entry.first); });
-      return explain({errc::timed_out, "not ready within " + std::to_string(start_timeout.count()) + " s"},
-                     late->first);
+      suspect_ = late->first;
+      return {errc::timed_out,
+              suspect_ + " was not ready within " + std::to_string(start_timeout.count()) + " s"};
     }
     if (auto passed = signals_.pause(poll_pause); !passed) return passed;
   }
-  gateway_.emplace(gateway_address_, network_ ? network_->hub() : -1, signals_);
+}
+
+result<void> cluster::await_all_ready() {
+  auto ready = await_ready(children_.size(), "starting the orchestrator, the gateway and three nodes");
+  if (ready) gateway_.emplace(gateway_address_, network_ ? network_->hub() : -1, signals_);
+  return ready;
+}
+
+std::string cluster::what_is_missing(bool in_step) const {
+  const auto health = gateway_->get("/health", request_timeout);
+  const auto text = status();
+  const auto known = text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  const std::size_t others = how_.linked ? nodes().size() - 1 : 0;
+  const auto alive = count_true(known, "nodes", "alive");
+  const auto up = count_true(known, "links", "up");
+  if (!health || health->status != 200) return "the gateway cannot take a turn";
+  if (alive != nodes().size() || up != nodes().size() * others)
+    return std::to_string(alive) + " nodes and " + std::to_string(up) + " links are up";
+  if (!in_step) return {};
+  for (const auto& group : known["cluster"].value("groups", nlohmann::json::array()))
+    if (group.value("in_sync", nlohmann::json::array()).size() != others || group.value("lag_tokens", 0) != 0)
+      return "group " + group["group"].dump() + " is not in step";
   return {};
+}
+
+result<void> cluster::await_nothing_missing(bool in_step, std::chrono::seconds timeout,
+                                            const std::string& what) {
+  const auto deadline = host::clock::now() + timeout;
+  std::string missing;
+  for (unsigned step = 1; host::clock::now() < deadline; ++step) {
+    screen_.progress(what, step);
+    missing = what_is_missing(in_step);
+    if (missing.empty()) return {};
+    std::map<std::string, bool> ignored;
+    if (auto read = read_ready(ignored); !read) return read;
+    if (auto passed = signals_.pause(poll_pause); !passed) return passed;
+  }
+  return {errc::timed_out, what + ": after " + std::to_string(timeout.count()) + " s " + missing};
 }
 
 /// Ready to take a turn, with every node and link up, so that a turn has its standbys from the start.
 result<void> cluster::await_health() {
-  const auto deadline = host::clock::now() + health_timeout;
-  const std::size_t all_links = how_.linked ? nodes().size() * (nodes().size() - 1) : 0;
-  std::string seen = "nothing";
-  for (unsigned step = 1; host::clock::now() < deadline; ++step) {
-    screen_.progress("waiting until all nodes and links are up", step);
-    const auto text = status();
-    if (!text && text.code() == errc::cancelled) return text.failure();
-    const auto known = text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
-    const auto alive = count_true(known, "nodes", "alive");
-    const auto up = count_true(known, "links", "up");
-    const auto health = gateway_->get("/health", request_timeout);
-    if (health.ok() && health->status == 200 && alive == nodes().size() && up == all_links) return {};
-    seen = std::to_string(alive) + " nodes and " + std::to_string(up) + " links up";
-    std::map<std::string, bool> ignored;
-    if (auto read = read_ready(ignored); !read) return explain(read.failure(), "");
-    if (auto passed = signals_.pause(poll_pause); !passed) return passed;
-  }
-  return explain(
-      {errc::timed_out, "after " + std::to_string(health_timeout.count()) + " s the gateway sees " + seen},
-      "edge");
+  return await_nothing_missing(false, health_timeout, "waiting until all nodes and links are up");
+}
+
+result<void> cluster::await_in_step() {
+  return await_nothing_missing(true, in_step_timeout, "waiting until the standbys are in step");
+}
+
+result<void> cluster::restart(const std::string& node) {
+  if (children_.erase(node) == 0) return {errc::invalid_argument, "there is no node \"" + node + "\""};
+  if (auto started = start_process(node); !started) return started;
+  return await_ready(1, "starting node " + node + " again");
 }
 
 result<std::string> cluster::status() const {
@@ -222,12 +253,12 @@ std::string cluster::log_tail(const std::string& process) const {
   return text.empty() ? " (its log is empty)" : "; its log ends:" + text;
 }
 
-error cluster::explain(const error& why, const std::string& suspect) {
+error cluster::explain(const error& why) {
   error whole = why;
   if (why.code == errc::cancelled) return whole;
   for (auto& [name, child] : children_) {
     const auto status = child.ended();
-    if (!status && name != suspect) continue;
+    if (!status && name != suspect_) continue;
     const std::string fate = status ? host::describe_ending(*status) : "still running";
     whole.what += "\n  " + name + ": " + fate + log_tail(name);
   }

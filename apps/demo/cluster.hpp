@@ -55,11 +55,17 @@ class cluster {
   /// Lets time pass. `cancelled` by a signal.
   result<void> pause(std::chrono::milliseconds time) { return signals_.pause(time); }
 
+  /// Starts a node again that was killed. Returns once it is ready.
+  result<void> restart(const std::string& node);
+  /// Waits until all nodes and links are up and each standby holds all of the KV that it is to hold.
+  result<void> await_in_step();
+
   /// What the gateway knows of the cluster, as JSON text; see docs/operating.md.
   [[nodiscard]] result<std::string> status() const;
 
-  /// An error with the end of the log of each process that has ended unasked, or of `suspect`.
-  [[nodiscard]] error explain(const error& why, const std::string& suspect);
+  /// The error with the end of the log of each process that has ended, and of the one that is most likely to
+  /// know.
+  [[nodiscard]] error explain(const error& why);
 
  private:
   cluster(cluster_options how, host::interrupt& signals, host::terminal& screen)
@@ -69,10 +75,17 @@ class cluster {
   result<void> write_deployment();
   [[nodiscard]] std::string node_text(const std::string& name) const;
   result<void> start_processes();
-  result<void> await_ready();
+  result<void> start_process(const std::string& name);
+  result<void> await_all_ready();
+  /// Waits for the parts of `wanted` processes.
+  result<void> await_ready(std::size_t wanted, const std::string& what);
   /// Takes what the processes say; an error if one of them has ended.
   result<void> read_ready(std::map<std::string, bool>& ready);
   result<void> await_health();
+  /// The numbers of nodes, links and groups that are as they should be, in words; "" if all are.
+  [[nodiscard]] std::string what_is_missing(bool in_step) const;
+  /// Waits until nothing is missing.
+  result<void> await_nothing_missing(bool in_step, std::chrono::seconds timeout, const std::string& what);
   [[nodiscard]] std::string log_path(const std::string& process) const {
     return folder_->path() + "/" + process + ".log";
   }
@@ -84,6 +97,7 @@ class cluster {
   std::optional<host::temporary_folder> folder_;
   std::optional<host::virtual_network> network_;
   std::map<std::string, host::child_process> children_;
+  std::string suspect_ = "edge";  ///< whose log is shown if nothing has ended
   std::string gateway_address_;
   std::optional<http_client> gateway_;
 };

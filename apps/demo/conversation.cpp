@@ -9,7 +9,7 @@ namespace {
 
 using actors::engines::chat_message;
 
-constexpr std::array ships{"the schooner", "a fishing boat", "the mail steamer", "an old brig",
+constexpr std::array ships{"the schooner Alba", "a fishing boat", "the mail steamer", "an old brig",
                            "the pilot cutter"};
 constexpr std::array acts{"passed the northern rocks",  "waited for the tide",
                           "lost a sail in the gale",    "answered our signal lamp",
@@ -18,48 +18,38 @@ constexpr std::array winds{
     "a light wind from the west", "heavy rain",     "a swell from the south", "clear stars",
     "snow over the cliffs",       "no wind at all", "thunder far out at sea"};
 
-chat_message entry_of(std::uint32_t number) {
-  return {"user", "Log entry " + std::to_string(number) + ": " + ships[number % ships.size()] + " " +
-                      acts[number % acts.size()] + " with " + winds[number % winds.size()] +
-                      ". Please note it."};
+/// The numbers of words of the three lists have no common factor, so entries do not repeat soon.
+std::string log_entry(std::uint32_t day) {
+  return "Day " + std::to_string(day) + ": " + ships[day % ships.size()] + " " + acts[day % acts.size()] +
+         "; " + winds[day % winds.size()] + ".\n";
 }
 
-chat_message noted(std::uint32_t number) {
-  return {"assistant", "Noted as entry " + std::to_string(number) + "."};
-}
-
-std::size_t count(const actors::engines::tokenizer& text, const std::vector<chat_message>& messages,
-                  bool for_answer) {
-  const auto whole = text.render(messages, for_answer);
-  return whole.ok() ? text.tokenize(*whole, true).size() : 0;
+std::vector<chat_message> ask(const std::string& log) {
+  const std::string before = log.empty() ? "" : "Here is the log of a lighthouse.\n" + log + "\n";
+  return {{"system", "You are a helpful assistant who tells stories."}, {"user", before + last_question()}};
 }
 
 }  // namespace
 
 const std::string& last_question() {
   static const std::string question =
-      "Tell me a story about a lighthouse keeper who finds a letter in a bottle. Take your time.";
+      "Tell me a long story about a lighthouse keeper who finds a letter in a bottle.";
   return question;
 }
 
 std::vector<chat_message> make_conversation(const actors::engines::tokenizer& text, std::uint32_t tokens) {
-  const chat_message before{"system", "You are the assistant of a lighthouse keeper."};
-  const chat_message question{"user", last_question()};
-  std::vector<chat_message> messages{before};
-  std::size_t length = count(text, {before, question}, true);
-  // Templates may put something before the first message, so an exchange is counted as what it adds.
-  const std::size_t alone = count(text, {before}, false);
-  for (std::uint32_t number = 1;; ++number) {
-    const auto entry = entry_of(number);
-    const auto answer = noted(number);
-    const std::size_t more = count(text, {before, entry, answer}, false) - alone;
-    if (more == 0 || length + more > tokens) break;
-    length += more;
-    messages.push_back(entry);
-    messages.push_back(answer);
+  const auto length_of = [&text](const std::vector<chat_message>& messages) {
+    const auto prompt = prompt_of(text, messages);
+    return prompt.ok() ? prompt->size() : 0;
+  };
+  std::string log;
+  // The first entry brings its heading; from then on an entry adds about as many tokens as it has alone.
+  std::size_t length = length_of(ask(log_entry(1)));
+  for (std::uint32_t day = 1; length <= tokens; ++day) {
+    log += log_entry(day);
+    length += text.tokenize(log_entry(day + 1), false).size();
   }
-  messages.push_back(question);
-  return messages;
+  return ask(log);
 }
 
 result<std::vector<token_id>> prompt_of(const actors::engines::tokenizer& text,

@@ -11,8 +11,8 @@
 
 namespace baton::apps::demo {
 
-/// A chat that ends with a question, padded with earlier exchanges to about as many tokens as asked for. The
-/// same for the same arguments.
+/// A chat that ends with a question, after a log that pads it to about as many tokens. The same for the same
+/// arguments.
 std::vector<actors::engines::chat_message> make_conversation(const actors::engines::tokenizer& text,
                                                              std::uint32_t tokens);
 

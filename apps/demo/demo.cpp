@@ -15,8 +15,8 @@
 namespace baton::apps::demo {
 namespace {
 
-/// For what the template adds, the question's own length, and the turn after a node's return.
 constexpr std::uint32_t context_slack = 256;
+constexpr std::uint32_t turn_slack = 64;
 constexpr std::uint32_t least_context = 1024;
 
 }  // namespace
@@ -41,8 +41,9 @@ result<void> complete(demo_options& how) {
     return {errc::invalid_argument, "--kill-after: expected less than --tokens, which is " +
                                         std::to_string(how.scenario.tokens) + ", found " +
                                         std::to_string(how.scenario.kill_after)};
-  cluster.context_tokens =
-      std::max(least_context, how.scenario.context + 2 * how.scenario.tokens + context_slack);
+  const auto turns = how.scenario.losses + 1;  // and what a question and the template add to each
+  cluster.context_tokens = std::max(
+      least_context, how.scenario.context + context_slack + turns * (how.scenario.tokens + turn_slack));
   cluster.network = how.scenario.how == loss::cut;
   return {};
 }

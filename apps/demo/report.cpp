@@ -80,6 +80,7 @@ std::string json_of(const scenario_result& outcome, const scenario_options& aske
                    {"tokens", outcome.tokens},
                    {"killed_at", outcome.killed_at},
                    {"gap_ms", outcome.gap_ms},
+                   {"gaps_ms", outcome.gaps_ms},
                    {"decode_ms_p50", outcome.decode_ms_p50},
                    {"recomputed_tokens", outcome.recomputed_tokens},
                    {"evaluated_tokens_after", outcome.evaluated_tokens_after},

@@ -14,7 +14,7 @@ const char* name_of(loss how);
 std::string table_of(const scenario_result& outcome, const scenario_options& asked,
                      const host::terminal& screen);
 
-/// One JSON object for programs; docs/operating.md has its fields.
+/// One JSON object for programs; apps/README.md has its fields.
 std::string json_of(const scenario_result& outcome, const scenario_options& asked, const cluster_options& on);
 
 }  // namespace baton::apps::demo

@@ -17,6 +17,8 @@ constexpr std::uint32_t compared_tokens = 32;
 constexpr std::uint32_t follow_up_tokens = 16;
 /// For a node that wakes up to do what harm it can: several leases.
 constexpr auto zombie_time = 1500ms;
+constexpr auto figures_timeout = 2s;
+constexpr auto figures_pause = 50ms;
 
 const char* words_for(loss how) {
   switch (how) {
@@ -30,15 +32,23 @@ const char* words_for(loss how) {
   return "lost";
 }
 
-/// Who owns what, without what a node's return may rightly change.
-json ownership(const std::string& status) {
+json groups_of(const std::string& status) {
   const auto parsed = json::parse(status, nullptr, false);
-  json owners = json::array();
-  if (!parsed.is_object() || !parsed.contains("cluster")) return owners;
-  for (const auto& group : parsed["cluster"].value("groups", json::array()))
-    owners.push_back(
-        {group.value("group", json()), group.value("epoch", json()), group.value("owner", json())});
-  return owners;
+  if (!parsed.is_object() || !parsed.contains("cluster")) return json::array();
+  return parsed["cluster"].value("groups", json::array());
+}
+
+/// What is another group's owner or epoch in the second status, in words; new groups may well appear.
+std::string change_of_owner(const std::string& before, const std::string& after) {
+  const auto later = groups_of(after);
+  for (const auto& group : groups_of(before)) {
+    const bool same = std::any_of(later.begin(), later.end(), [&group](const json& other) {
+      return other["group"] == group["group"] && other["epoch"] == group["epoch"] &&
+             other["owner"] == group["owner"];
+    });
+    if (!same) return "group " + group["group"].dump() + " of " + group["owner"].dump() + " changed hands";
+  }
+  return {};
 }
 
 }  // namespace
@@ -46,17 +56,17 @@ json ownership(const std::string& status) {
 result<scenario_result> scenario::run() {
   messages_ = make_conversation(text_, how_.context);
   if (how_.kill_after == 0) how_.kill_after = std::max(1U, how_.tokens / 2);
-  for (const auto step : {&scenario::run_reference, &scenario::run_with_loss}) {
-    if (auto done = (this->*step)(); !done) return cluster_.explain(done.failure(), "edge");
+  for (const auto step : {&scenario::run_reference, &scenario::run_with_loss, &scenario::run_reprefill,
+                          &scenario::check_zombie}) {
+    if (auto done = (this->*step)(); !done) return cluster_.explain(done.failure());
     screen_.progress_done();
   }
-  compare();
-  measure_gap();
-  read_status();
-  for (const auto step : {&scenario::run_reprefill, &scenario::check_zombie}) {
-    if (auto done = (this->*step)(); !done) return cluster_.explain(done.failure(), "edge");
+  for (std::uint32_t number = 2; number <= how_.losses && out_.passed(); ++number) {
+    if (auto done = lose_again(number); !done) return cluster_.explain(done.failure());
     screen_.progress_done();
   }
+  out_.gap_ms = median(out_.gaps_ms);
+  out_.decode_ms_p50 = median(decode_ms_);
   return out_;
 }
 
@@ -87,82 +97,98 @@ result<void> scenario::run_reference() {
 
 void scenario::show(const arrival& piece) {
   if (piece.text.empty()) return;
-  const bool before = out_.node.empty() || piece.node == out_.node;
+  const bool before = victim_.empty() || piece.node == victim_;
   screen_.say(screen_.paint(before ? host::style::first_node : host::style::second_node, piece.text));
 }
 
 void scenario::lose(const std::string& node) {
-  out_.node = node;
+  victim_ = node;
   const auto done = how_.how == loss::killed   ? cluster_.signal(node, SIGKILL)
                     : how_.how == loss::frozen ? cluster_.signal(node, SIGSTOP)
                                                : cluster_.set_link(node, false);
   if (!done) loss_failure_ = done.failure();
 }
 
+result<turn_record> scenario::lose_in(const turn_request& wanted, std::uint32_t prompt_tokens) {
+  victim_.clear();
+  bool announced = false;
+  auto ran = run_turn(cluster_.gateway(), wanted, [&](const arrival& piece) {
+    const std::uint32_t tokens = piece.last + 1 - std::min(piece.last + 1, prompt_tokens);
+    if (victim_.empty() && tokens >= how_.kill_after) {
+      lose(piece.node);  // before anything is printed: the time counts
+      lost_at_ = tokens;
+      lag_at_loss_ = piece.lag_tokens;
+    }
+    show(piece);
+    if (!victim_.empty() && !announced) {
+      announced = true;
+      screen_.say(screen_.paint(host::style::bad, " [node " + victim_ + " " + words_for(how_.how) + "] "));
+    }
+  });
+  if (loss_failure_) return *loss_failure_;
+  return ran;
+}
+
 result<void> scenario::run_with_loss() {
   screen_.say("\n  " + screen_.paint(host::style::bold, "> " + last_question()) + "\n\n");
   screen_.progress("reading the prompt", 1);
-  bool announced = false;
-  auto ran = run_turn(cluster_.gateway(), request("demo-interrupted"), [&](const arrival& piece) {
-    const std::uint32_t received = piece.last + 1 - std::min(piece.last + 1, out_.prompt_tokens);
-    if (out_.node.empty() && received >= how_.kill_after) {
-      lose(piece.node);  // before anything is printed: the time counts
-      out_.killed_at = received;
-      out_.lag_tokens = piece.lag_tokens;
-    }
-    show(piece);
-    if (!out_.node.empty() && !announced) {
-      announced = true;
-      screen_.say(screen_.paint(host::style::bad, " [node " + out_.node + " " + words_for(how_.how) + "] "));
-    }
-  });
+  auto ran = lose_in(request("demo-interrupted"), reference_.prompt_tokens);
   screen_.say("\n\n");
-  if (loss_failure_) return *loss_failure_;
   if (!ran) return {ran.code(), "the run with the loss: " + ran.failure().what};
   interrupted_ = std::move(*ran);
+  out_.node = victim_;
+  out_.killed_at = lost_at_;
+  out_.lag_tokens = lag_at_loss_;
   out_.tokens = interrupted_.completion_tokens;
   out_.recomputed_tokens = interrupted_.recomputed_tokens;
   out_.evaluated_tokens_after = interrupted_.evaluated_tokens;
   out_.failovers = interrupted_.failovers;
-  out_.decode_ms_p50 = interrupted_.decode_ms_p50();
-  return {};
+  out_.difference = compare(reference_, interrupted_);
+  out_.equal = out_.difference.empty();
+  measure_gap(interrupted_);
+  return read_status();
 }
 
-void scenario::compare() {
-  const auto& a = reference_;
-  const auto& b = interrupted_;
+std::string scenario::compare(const turn_record& a, const turn_record& b) const {
   const auto [mine, theirs] =
       std::mismatch(a.tokens.begin(), a.tokens.end(), b.tokens.begin(), b.tokens.end());
   if (mine != a.tokens.end() || theirs != b.tokens.end())
-    out_.difference = "the first token that differs is number " + std::to_string(mine - a.tokens.begin() + 1);
-  else if (a.text != b.text)
-    out_.difference = "the texts differ";
-  else if (a.completion_tokens != b.completion_tokens || a.prompt_tokens != b.prompt_tokens ||
-           a.finish != b.finish)
-    out_.difference = "usage or finish reason differ";
-  else if (out_.node.empty())
-    out_.difference = "no node was lost: the answer ended before token " + std::to_string(how_.kill_after);
-  else if (b.failovers == 0)
-    out_.difference = "nothing took over: the answer had ended when the node was lost";
-  out_.equal = out_.difference.empty();
+    return "the first token that differs is number " + std::to_string(mine - a.tokens.begin() + 1);
+  if (a.text != b.text) return "the texts differ";
+  if (a.completion_tokens != b.completion_tokens || a.prompt_tokens != b.prompt_tokens ||
+      a.finish != b.finish)
+    return "usage or finish reason differ";
+  if (victim_.empty())
+    return "no node was lost: the answer ended before token " + std::to_string(how_.kill_after);
+  if (b.failovers == 0) return "nothing took over: the answer had ended when the node was lost";
+  return {};
 }
 
-void scenario::measure_gap() {
-  const auto& all = interrupted_.arrivals;
+void scenario::measure_gap(const turn_record& turn) {
+  decode_ms_.push_back(turn.decode_ms_p50());
+  const auto& all = turn.arrivals;
   const auto taken_over =
       std::find_if(all.begin(), all.end(), [this, gone = false](const arrival& one) mutable {
-        gone = gone || one.node == out_.node;
-        return gone && one.node != out_.node;
+        gone = gone || one.node == victim_;
+        return gone && one.node != victim_;
       });
   if (taken_over == all.begin() || taken_over == all.end()) return;
-  out_.gap_ms = milliseconds_between((taken_over - 1)->at, taken_over->at);
-  out_.successor = taken_over->node;
+  out_.gaps_ms.push_back(milliseconds_between((taken_over - 1)->at, taken_over->at));
+  if (out_.successor.empty()) out_.successor = taken_over->node;
 }
 
-void scenario::read_status() {
+/// Figures travel by heartbeats, so those of a short run may not have arrived yet.
+result<void> scenario::read_status() {
+  const auto deadline = host::clock::now() + figures_timeout;
+  while (!read_figures() && host::clock::now() < deadline)
+    if (auto passed = cluster_.pause(figures_pause); !passed) return passed;
+  return {};
+}
+
+bool scenario::read_figures() {
   const auto text = cluster_.status();
   const auto status = text.ok() ? json::parse(*text, nullptr, false) : json();
-  if (!status.is_object() || !status.contains("cluster")) return;
+  if (!status.is_object() || !status.contains("cluster")) return false;
   double bytes = 0;
   double tokens = 0;
   std::set<std::string> carriers;
@@ -171,13 +197,15 @@ void scenario::read_status() {
     tokens += link.value("delta_tokens", 0.0);
     if (link.value("delta_tokens", 0.0) > 0) carriers.insert(link.value("carrier", ""));
   }
-  if (tokens > 0) out_.wire_bytes_per_token = bytes / tokens;
-  for (const auto& name : carriers)
-    out_.transport += (out_.transport.empty() ? "" : ", ") + name;
   for (const auto& node : status["cluster"].value("nodes", json::array()))
     if (node.contains("figures"))
       out_.kv_bytes_per_token =
           std::max(out_.kv_bytes_per_token, node["figures"].value("kv_bytes_per_token", 0.0));
+  if (tokens == 0) return false;
+  out_.wire_bytes_per_token = bytes / tokens;
+  for (const auto& name : carriers)
+    out_.transport += (out_.transport.empty() ? "" : ", ") + name;
+  return true;
 }
 
 /// The history that the client had at the loss, as tokens of a session that nobody has seen.
@@ -216,36 +244,59 @@ result<void> scenario::run_reprefill() {
 }
 
 result<void> scenario::wake() {
-  return how_.how == loss::cut ? cluster_.set_link(out_.node, true) : cluster_.signal(out_.node, SIGCONT);
+  return how_.how == loss::killed   ? cluster_.restart(victim_)
+         : how_.how == loss::frozen ? cluster_.signal(victim_, SIGCONT)
+                                    : cluster_.set_link(victim_, true);
 }
 
-result<std::string> scenario::follow_up(const std::string& session, const std::string& answer) const {
+turn_request scenario::follow_up(const std::string& session, const std::string& question) const {
   auto next = request(session);
-  next.messages.push_back({"assistant", answer});
-  next.messages.push_back({"user", "And what did the letter say?"});
-  next.max_tokens = follow_up_tokens;
-  auto ran = run_turn(cluster_.gateway(), next);
-  if (!ran) return {ran.code(), "the turn after the node's return: " + ran.failure().what};
-  return std::move(ran->text);
+  next.messages.push_back({"assistant", session == "demo-reference" ? reference_.text : interrupted_.text});
+  next.messages.push_back({"user", question});
+  return next;
 }
 
 /// The lost node comes back believing what it believed. It must own nothing, and both conversations must go
 /// on alike.
 result<void> scenario::check_zombie() {
-  if (how_.how == loss::killed || out_.node.empty()) return {};
-  screen_.progress("node " + out_.node + " comes back: does it change anything?");
+  if (how_.how == loss::killed || victim_.empty()) return {};
+  screen_.progress("node " + victim_ + " comes back: does it change anything?");
   const auto before = cluster_.status();
   if (auto woken = wake(); !woken) return woken;
   if (auto passed = cluster_.pause(zombie_time); !passed) return passed;
   const auto after = cluster_.status();
   if (!before || !after) return (before ? after : before).failure();
-  if (ownership(*before) != ownership(*after)) out_.zombie_harm = "ownership changed when the node came back";
-  const auto undisturbed = follow_up("demo-reference", reference_.text);
-  if (!undisturbed) return undisturbed.failure();
-  const auto disturbed = follow_up("demo-interrupted", interrupted_.text);
-  if (!disturbed) return disturbed.failure();
-  if (*undisturbed != *disturbed) out_.zombie_harm = "the next answers of the two conversations differ";
+  out_.zombie_harm = change_of_owner(*before, *after);
+  std::vector<std::string> answers;
+  for (const char* session : {"demo-reference", "demo-interrupted"}) {
+    auto next = follow_up(session, "And what did the letter say?");
+    next.max_tokens = follow_up_tokens;
+    const auto ran = run_turn(cluster_.gateway(), next);
+    if (!ran) return {ran.code(), "the turn after the node's return: " + ran.failure().what};
+    answers.push_back(ran->text);
+  }
+  if (answers[0] != answers[1]) out_.zombie_harm = "the next answers of the two conversations differ";
   out_.zombie_harmless = out_.zombie_harm.empty();
+  return {};
+}
+
+/// The next turn of both conversations, one of them losing its node again. Nothing of the history is
+/// prefilled for it.
+result<void> scenario::lose_again(std::uint32_t number) {
+  if (auto back = wake(); !back) return back;
+  if (auto in_step = cluster_.await_in_step(); !in_step) return in_step;
+  const std::string what = "loss " + std::to_string(number) + " of " + std::to_string(how_.losses);
+  screen_.progress(what, 1);
+  const std::string question = "Tell me more, part " + std::to_string(number) + ".";
+  auto undisturbed = run_turn(cluster_.gateway(), follow_up("demo-reference", question));
+  if (!undisturbed) return {undisturbed.code(), what + ", undisturbed: " + undisturbed.failure().what};
+  auto disturbed = lose_in(follow_up("demo-interrupted", question), undisturbed->prompt_tokens);
+  if (!disturbed) return {disturbed.code(), what + ": " + disturbed.failure().what};
+  measure_gap(*disturbed);
+  out_.recomputed_tokens = std::max(out_.recomputed_tokens, disturbed->recomputed_tokens);
+  const auto difference = compare(*undisturbed, *disturbed);
+  if (!difference.empty()) out_.difference = what + ": " + difference;
+  out_.equal = difference.empty();
   return {};
 }
 

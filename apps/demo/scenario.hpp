@@ -23,6 +23,7 @@ struct scenario_options {
   std::uint32_t kill_after = 0;  ///< tokens; 0: half of them
   double temperature = 0;
   std::uint64_t seed = 1;
+  std::uint32_t losses = 1;  ///< in turns that follow each other, the lost node being back before each
 };
 
 /// What one run showed. Times are those that the client saw.
@@ -34,7 +35,8 @@ struct scenario_result {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t tokens = 0;
   std::uint32_t killed_at = 0;  ///< tokens the client had when the node was lost
-  double gap_ms = 0;            ///< from its last token to the first of the successor
+  double gap_ms = 0;  ///< from its last token to the first of the successor; the middle one of several
+  std::vector<double> gaps_ms;  ///< each
   double decode_ms_p50 = 0;
   std::uint32_t lag_tokens = 0;  ///< the last one shown before the loss
   std::uint64_t recomputed_tokens = 0;
@@ -70,14 +72,20 @@ class scenario {
   [[nodiscard]] turn_request request(const std::string& session) const;
   result<void> run_reference();
   result<void> run_with_loss();
+  /// A turn that loses the node that serves it after the K-th token after the prompt.
+  result<turn_record> lose_in(const turn_request& request, std::uint32_t prompt_tokens);
   void lose(const std::string& node);
-  void compare();
-  void measure_gap();
-  void read_status();
+  /// What differs between a turn with a loss and the same without, in words.
+  [[nodiscard]] std::string compare(const turn_record& undisturbed, const turn_record& disturbed) const;
+  void measure_gap(const turn_record& turn);
+  result<void> lose_again(std::uint32_t number);
+  result<void> read_status();
+  /// False if nothing has been replicated as far as is known.
+  bool read_figures();
   result<void> run_reprefill();
   result<void> check_zombie();
   result<void> wake();
-  [[nodiscard]] result<std::string> follow_up(const std::string& session, const std::string& answer) const;
+  [[nodiscard]] turn_request follow_up(const std::string& session, const std::string& question) const;
   void show(const arrival& piece);
 
   cluster& cluster_;
@@ -88,6 +96,10 @@ class scenario {
   std::vector<actors::engines::chat_message> messages_;
   turn_record reference_;
   turn_record interrupted_;
+  std::vector<double> decode_ms_;
+  std::string victim_;  // of the turn that runs now
+  std::uint32_t lost_at_ = 0;
+  std::uint32_t lag_at_loss_ = 0;
   std::optional<error> loss_failure_;
   scenario_result out_;
 };

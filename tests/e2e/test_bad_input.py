@@ -9,7 +9,7 @@ import urllib.request
 
 import openai
 
-from harness import Case, Deployment, deployment_text, free_port, run, shared_memory
+from harness import Case, Deployment, deployment_text, free_port, left_in_shared_memory, run, shared_memory
 
 
 class BadDeployment(Case):
@@ -24,7 +24,7 @@ class BadDeployment(Case):
             self.assertEqual(status, code, said)
             self.assertIn("bad.toml", said)
             self.assertEqual(len(said.strip().splitlines()), 1, said)
-        self.assertEqual(shared_memory(), before)
+        self.assertEqual(left_in_shared_memory(before), set())
         return said
 
     def text(self, **how):

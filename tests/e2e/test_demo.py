@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from harness import BINARY, Case, is_alive, run, shared_memory, wait_until
+from harness import BINARY, Case, is_alive, left_in_shared_memory, run, shared_memory, wait_until
 
 TOY = ("--engine", "toy", "--decode-us", "2000")
 
@@ -38,7 +38,7 @@ class Demo(Case):
     def check_nothing_left(self, pids=()):
         wait_until(lambda: not any(map(is_alive, pids)), 5, f"none of {pids} alive")
         wait_until(lambda: not glob.glob(self.folder.name + "/*"), 5, f"no temporary folder: {os.listdir(self.folder.name)}")
-        self.assertEqual(shared_memory(), self.before)
+        self.assertEqual(left_in_shared_memory(self.before), set())
 
     def demo(self, *arguments):
         code, out, said = run("demo", *TOY, *arguments, timeout_s=120, env=self.environment)
@@ -65,6 +65,11 @@ class Demo(Case):
 
     def test_stop(self):
         self.check_outcome("--kill", "stop", kill="stop", zombie_harmless=True)
+
+    def test_three_losses_in_one_conversation(self):
+        outcome = self.check_outcome("--losses", "3")
+        self.assertEqual(len(outcome["gaps_ms"]), 3)
+        self.assertEqual(outcome["gap_ms"], sorted(outcome["gaps_ms"])[1])
 
     def test_sampled_with_a_longer_interval(self):
         self.check_outcome("--temperature", "0.9", "--seed", "3", "--every", "8", "--kill-after", "37", killed_at=37)

@@ -103,7 +103,7 @@ class Failover(Case):
             asking.join(30)
             self.assertEqual(got, [reference])
 
-    def test_ten_streams_at_once(self):
+    def test_three_streams_at_once(self):
         with Deployment() as running:
             reference = [stream(running, QUESTION, f"r{i}", seed=i, temperature=1).seen for i in range(3)]
             answers = [None] * 3
@@ -125,11 +125,13 @@ class Failover(Case):
             freezer = lose(running, signal.SIGSTOP, 50)
             answer = stream(running, QUESTION, "frozen", freezer, max_tokens=200)
             self.check_equal(reference, answer, 1)
-            owners = {(group["group"], group["epoch"], group["owner"]) for group in running.status()["groups"]}
+            def owners():
+                return {(group["group"], group["epoch"], group["owner"]) for group in running.status()["groups"]}
+
+            before = owners()
             running.signal(freezer.lost[0], signal.SIGCONT)
             wait_until(running.healthy, 10, "the woken node is a standby again")
-            self.assertEqual(owners, {(group["group"], group["epoch"], group["owner"])
-                                      for group in running.status()["groups"]})
+            self.assertLessEqual(before, owners(), "a group changed hands")  # a node that joins gets a new one of its own
             more = QUESTION + [{"role": "assistant", "content": answer.text}, {"role": "user", "content": "Go on."}]
             self.assertEqual(stream(running, more, "reference").seen, stream(running, more, "frozen").seen)
 
@@ -142,9 +144,10 @@ class Failover(Case):
                 if len(answer.positions) == 10:
                     running.signal("a", signal.SIGKILL)
 
-            with self.within(20, "the error"), self.assertRaises(openai.APIError):
+            with self.within(20, "the error"), self.assertRaises(openai.APIError) as ended:
                 stream(running, QUESTION, "k", seen)
             self.assertEqual(set(finished), {None}, "a finish reason that is not true")
+            self.assertIn("unavailable", str(ended.exception).lower() + str(ended.exception.body).lower())
             with self.within(20, "the refusal"), self.assertRaises(openai.APIStatusError) as refused:
                 with running.client() as client:
                     client.chat.completions.create(model="toy", messages=QUESTION, max_tokens=5)

@@ -32,6 +32,22 @@ class Frozen(Case):
             _, seconds = running.stop()
             self.assertLess(seconds, LIMIT_S)
 
+    def test_at_once_after_a_failover(self):
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            with self.subTest(number), Deployment() as running:
+                lost = []
+
+                def seen(answer):
+                    if len(answer.positions) == 20 and not lost:
+                        lost.append(answer.nodes[-1])
+                        running.signal(lost[0], number)
+
+                stream(running, [{"role": "user", "content": "hello"}], max_tokens=60, seen=seen)
+                if number == signal.SIGSTOP:
+                    running.signal(lost[0], signal.SIGCONT)
+                _, seconds = running.stop()
+                self.assertLess(seconds, 2)
+
     def test_children_end_with_a_killed_supervisor(self):
         with Deployment(nodes=("a", "b")) as running:
             running.process.kill()
@@ -50,6 +66,7 @@ class StartUp(Case):
     def start(self, process):
         started = subprocess.Popen([BINARY, "run", self.file, "--process", process, "--log-level", "off"],
                                    stdout=subprocess.PIPE, text=True)
+        self.addCleanup(started.wait)
         self.addCleanup(started.stdout.close)
         self.addCleanup(started.kill)
         return started

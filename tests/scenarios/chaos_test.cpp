@@ -7,8 +7,8 @@
 using namespace baton;
 using namespace baton::tests;
 
-/// Two conversations with different secrets, and twenty kills at random, each followed by a restart: no wrong token, nothing
-/// of one in the other.
+/// Two conversations with different secrets, and twenty kills at random, each followed by a restart: no wrong
+/// token, nothing of one in the other.
 TEST_CASE("twenty random kills with restarts, two sessions") {
   cluster_options how;
   how.step = 1ms;
@@ -35,8 +35,7 @@ TEST_CASE("twenty random kills with restarts, two sessions") {
       // Kill whoever serves one of the two, after a random number of further tokens.
       const auto& victim = streams[random() % 2];
       const std::size_t more = victim->pieces_.size() + 1 + random() % 60;
-      if (!victim->wait_tokens(more) || victim->ends_ > 0)
-        break;
+      if (!victim->wait_tokens(more) || victim->ends_ > 0) break;
       const std::string node = victim->pieces_.back().node;
       it.kill(node);
       ++killed;

@@ -8,22 +8,25 @@ namespace baton::tests {
 
 bool cluster::ready(const std::string& status) const {
   const auto json = nlohmann::json::parse(status, nullptr, false);
-  if (!json.is_object() || !service_ready() || !json.contains("cluster") || !json["cluster"].contains("groups"))
+  if (!json.is_object() || !service_ready() || !json.contains("cluster") ||
+      !json["cluster"].contains("groups"))
     return false;
   const auto& groups = json["cluster"]["groups"];
   const std::size_t standbys = how_.links ? how_.nodes.size() - 1 : 0;
   std::size_t owned = 0;
   for (const auto& group : groups) {
-    if (group["owner"] == "" || group["in_sync"].size() < standbys)
-      return false;
+    if (group["owner"] == "" || group["in_sync"].size() < standbys) return false;
     ++owned;
   }
   return owned >= how_.nodes.size();
 }
 
-bool cluster::service_ready() const { return edge_->gateway("edge")->ready(); }
+bool cluster::service_ready() const {
+  return edge_->gateway("edge")->ready();
+}
 
-void cluster::await(const std::function<bool(const std::string&)>& condition, std::chrono::milliseconds deadline) {
+void cluster::await(const std::function<bool(const std::string&)>& condition,
+                    std::chrono::milliseconds deadline) {
   const auto until = std::chrono::steady_clock::now() + deadline;
   while (!condition(status())) {
     if (std::chrono::steady_clock::now() > until)
@@ -32,14 +35,17 @@ void cluster::await(const std::function<bool(const std::string&)>& condition, st
   }
 }
 
-void cluster::await_in_sync() { await_sets(true); }
-void cluster::await_in_sync_members() { await_sets(false); }
+void cluster::await_in_sync() {
+  await_sets(true);
+}
+void cluster::await_in_sync_members() {
+  await_sets(false);
+}
 
 void cluster::await_sets(bool without_lag) {
   await([&](const std::string& status) {
     const auto json = nlohmann::json::parse(status, nullptr, false);
-    if (!json.is_object() || !json.contains("cluster") || !json["cluster"].contains("groups"))
-      return false;
+    if (!json.is_object() || !json.contains("cluster") || !json["cluster"].contains("groups")) return false;
     for (const auto& group : json["cluster"]["groups"])
       if (group["owner"] == "" || group["in_sync"].size() + 1 < nodes_.size() ||
           (without_lag && group.value("lag_tokens", 1) != 0))

@@ -17,8 +17,8 @@
 #include "actors/runtime.hpp"
 #include "transports/faulty_transport.hpp"
 
-/// A whole cluster in one process, with the toy engine: a single wrong row changes the text. Each node has a runtime of its
-/// own, so that it can be ended like a process.
+/// A whole cluster in one process, with the toy engine: a single wrong row changes the text. Each node has a
+/// runtime of its own, so that it can be ended like a process.
 namespace baton::tests {
 
 using namespace std::chrono_literals;
@@ -84,7 +84,8 @@ struct cluster_options {
 
 class cluster {
  public:
-  explicit cluster(cluster_options how = {}) : how_(std::move(how)), text_(std::make_shared<actors::engines::toy_tokenizer>()) {
+  explicit cluster(cluster_options how = {})
+      : how_(std::move(how)), text_(std::make_shared<actors::engines::toy_tokenizer>()) {
     control_ = must(actors::runtime::start(2, network_));
     actors::orchestrator_options orchestrator;
     orchestrator.listen = "local:control";
@@ -122,18 +123,19 @@ class cluster {
     node.replica_memory_bytes = 1U << 20;
     node.liveness = how_.liveness;
     if (const auto faults = how_.faults.find(name); faults != how_.faults.end())
-      node.make_transport = [this, name, how = faults->second](transports::frame_sink& sink)
-          -> result<std::unique_ptr<transports::transport>> {
-        auto made = std::make_unique<transports::faulty_transport>(sink, how, [this](transports::frame_sink& inner) {
-          return actors::runtime::make_inproc_transport(network_, inner);
-        });
+      node.make_transport =
+          [this, name, how = faults->second](
+              transports::frame_sink& sink) -> result<std::unique_ptr<transports::transport>> {
+        auto made =
+            std::make_unique<transports::faulty_transport>(sink, how, [this](transports::frame_sink& inner) {
+              return actors::runtime::make_inproc_transport(network_, inner);
+            });
         faulty_[name] = made.get();
         return std::unique_ptr<transports::transport>{std::move(made)};
       };
     if (how_.links)
       for (const std::string& other : how_.nodes)
-        if (other != name)
-          node.replicate_to.push_back(other);
+        if (other != name) node.replicate_to.push_back(other);
     auto options = how_.engine;
     options.delay_per_evaluation = how_.step;
     options.wait = [](std::chrono::microseconds time) { std::this_thread::sleep_for(time); };
@@ -151,7 +153,8 @@ class cluster {
 
   std::shared_ptr<transcript> submit(actors::completion_request request) {
     auto heard = std::make_shared<transcript>();
-    last_ = service().submit(std::move(request), [heard](const actors::turn_event& event) { heard->take(event); });
+    last_ = service().submit(std::move(request),
+                             [heard](const actors::turn_event& event) { heard->take(event); });
     return heard;
   }
 
@@ -170,14 +173,14 @@ class cluster {
   std::string status() { return service().status_json(); }
 
   /// Waits until the gateway's status satisfies `condition`.
-  void await(const std::function<bool(const std::string&)>& condition, std::chrono::milliseconds deadline = 20s);
+  void await(const std::function<bool(const std::string&)>& condition,
+             std::chrono::milliseconds deadline = 20s);
   [[nodiscard]] bool ready(const std::string& status) const;
   [[nodiscard]] bool service_ready() const;
 
   template <class T>
   static T must(result<T> value) {
-    if (!value)
-      throw std::runtime_error("cluster: " + value.failure().what);
+    if (!value) throw std::runtime_error("cluster: " + value.failure().what);
     return std::move(*value);
   }
 
@@ -193,7 +196,8 @@ class cluster {
   actors::turn_handle last_{};
 };
 
-inline actors::completion_request ask(const std::string& text, std::uint32_t max_tokens, const std::string& session = {}) {
+inline actors::completion_request ask(const std::string& text, std::uint32_t max_tokens,
+                                      const std::string& session = {}) {
   actors::completion_request request;
   request.session = session;
   request.messages = {{"user", text}};

@@ -8,9 +8,10 @@ using namespace baton::tests;
 
 namespace {
 
-/// Runs the request undisturbed, then again with a kill of its primary after each of `kills` pieces; checks what must hold
-/// after any failover, and returns the disturbed stream.
-std::shared_ptr<transcript> through_kills(cluster& it, actors::completion_request request, std::vector<std::size_t> kills) {
+/// Runs the request undisturbed, then again with a kill of its primary after each of `kills` pieces; checks
+/// what must hold after any failover, and returns the disturbed stream.
+std::shared_ptr<transcript> through_kills(cluster& it, actors::completion_request request,
+                                          std::vector<std::size_t> kills) {
   request.session = "reference";
   const auto reference = it.submit(request);
   REQUIRE(reference->wait_end());
@@ -156,7 +157,8 @@ TEST_CASE("case 29: the client leaves during the failover") {
   it.kill(stream->pieces_.front().node);
   it.service().cancel(handle);
   // Decoding stops: the session's group has no lag and its tokens no longer grow.
-  it.await([&](const std::string& status) { return status.find("\"open_turns\":1") != std::string::npos; }, 2s);
+  it.await([&](const std::string& status) { return status.find("\"open_turns\":1") != std::string::npos; },
+           2s);
   REQUIRE(other->wait_end());
   CHECK(other->finished_);
   const auto tokens_before = it.figure("links", "none");

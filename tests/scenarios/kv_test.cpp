@@ -2,7 +2,8 @@
 
 #include "tests/scenarios/cluster.hpp"
 
-/// What is done with the KV itself: cases 33 to 51 of the field. The toy engine shows any wrong row as a wrong token.
+/// What is done with the KV itself: cases 33 to 51 of the field. The toy engine shows any wrong row as a
+/// wrong token.
 using namespace baton;
 using namespace baton::tests;
 

@@ -1,10 +1,10 @@
 baton_test(graph
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/graph/parse_test.cpp ${CMAKE_CURRENT_LIST_DIR}/graph/refusals_test.cpp
-  LINKS baton_graph
+  LINKS baton::graph
   LABELS unit)
 
 # The parts of the command line that need no cluster.
 baton_test(apps
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/graph/client_test.cpp ${CMAKE_CURRENT_LIST_DIR}/graph/host_test.cpp
-  LINKS baton_apps baton::engines
+  LINKS baton::apps baton::engines
   LABELS unit)

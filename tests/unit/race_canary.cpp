@@ -1,4 +1,5 @@
-// A planted data race. The thread sanitizer must fail this program: a checker that cannot fail checks nothing.
+// A planted data race. The thread sanitizer must fail this program: a checker that cannot fail checks
+// nothing.
 #include <thread>
 
 int main() {

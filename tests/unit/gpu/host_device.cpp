@@ -18,7 +18,8 @@ struct example {
   kv_image image;
 };
 
-/// A random layout, and an image of random bytes whose strips lie in random order with gaps before and between rows.
+/// A random layout, and an image of random bytes whose strips lie in random order with gaps before and
+/// between rows.
 example random_example(std::mt19937& random) {
   example made;
   const auto pick = [&](std::uint32_t least, std::uint32_t most) {
@@ -26,11 +27,13 @@ example random_example(std::mt19937& random) {
   };
   const auto regions = pick(1, 12);
   made.image.count = pick(0, 20);
-  for (std::uint32_t i = 0; i < regions; ++i) made.layout.row_bytes.push_back(pick(1, 4) == 1 ? pick(0, 3) : pick(1, 300));
+  for (std::uint32_t i = 0; i < regions; ++i)
+    made.layout.row_bytes.push_back(pick(1, 4) == 1 ? pick(0, 3) : pick(1, 300));
   std::size_t end = 0;
   made.image.strips.resize(regions);
   std::vector<std::uint32_t> order(regions);
-  for (std::uint32_t i = 0; i < regions; ++i) order[i] = i;
+  for (std::uint32_t i = 0; i < regions; ++i)
+    order[i] = i;
   std::shuffle(order.begin(), order.end(), random);
   for (const auto region : order) {
     auto& strip = made.image.strips[region];
@@ -39,7 +42,8 @@ example random_example(std::mt19937& random) {
     end = strip.offset_bytes + strip.stride_bytes * made.image.count + made.layout.row_bytes[region];
   }
   made.image.bytes.resize(end);
-  for (auto& each : made.image.bytes) each = std::byte(random());
+  for (auto& each : made.image.bytes)
+    each = std::byte(random());
   return made;
 }
 
@@ -59,10 +63,13 @@ void naive_unpack(const kv_layout& layout, const bytes& wire, std::uint32_t coun
   for (std::uint32_t position = 0; position < count; ++position)
     for (std::size_t region = 0; region < layout.row_bytes.size(); ++region)
       for (std::uint32_t i = 0; i < layout.row_bytes[region]; ++i)
-        into.bytes[into.strips[region].offset_bytes + position * into.strips[region].stride_bytes + i] = wire[at++];
+        into.bytes[into.strips[region].offset_bytes + position * into.strips[region].stride_bytes + i] =
+            wire[at++];
 }
 
-memory_region region_of(bytes& of) { return {of.data(), of.size(), memory_kind::host}; }
+memory_region region_of(bytes& of) {
+  return {of.data(), of.size(), memory_kind::host};
+}
 
 }  // namespace
 
@@ -81,7 +88,8 @@ TEST_CASE("pack and unpack agree with a naive reference on any layout") {
     CHECK((bytes(slot.end() - 16, slot.end()) == bytes(16, std::byte{0xee})));  // nothing past the rows
 
     auto target = source.image;
-    for (auto& each : target.bytes) each = std::byte(random());
+    for (auto& each : target.bytes)
+      each = std::byte(random());
     auto reference = target;
     naive_unpack(source.layout, expected, source.image.count, reference);
     REQUIRE(device.unpack(source.layout, region_of(slot), source.image.count, *checksum, target));
@@ -93,7 +101,8 @@ TEST_CASE("a prefix of positions is a prefix of bytes") {
   host_device device({64, 1});
   std::mt19937 random(4);
   example source;
-  do source = random_example(random);
+  do
+    source = random_example(random);
   while (source.image.count < 5 || source.layout.bytes_per_token() == 0);
   bytes slot(source.layout.bytes_per_token() * source.image.count);
   REQUIRE(device.pack(source.layout, source.image, region_of(slot)));
@@ -157,7 +166,8 @@ TEST_CASE("what does not fit is refused before anything is written") {
   CHECK(refused(layout, with([](kv_image& i) { i.bytes.pop_back(); }), 96));
   CHECK(refused(layout, with([](kv_image& i) { i.strips[1].offset_bytes = 33; }), 96));
   CHECK(refused(layout, with([](kv_image& i) { i.strips[1].stride_bytes = 17; }), 96));
-  CHECK(refused(layout, with([](kv_image& i) { i.strips[0].stride_bytes = 7; }), 96));  // rows over each other
+  CHECK(
+      refused(layout, with([](kv_image& i) { i.strips[0].stride_bytes = 7; }), 96));  // rows over each other
   CHECK(refused(layout, with([](kv_image& i) { i.strips[0].offset_bytes = huge; }), 96));
   CHECK(refused(layout, with([](kv_image& i) { i.strips[0].offset_bytes = huge - 7; }), 96));
   CHECK(refused(layout, with([](kv_image& i) { i.strips[0].stride_bytes = huge; }), 96));

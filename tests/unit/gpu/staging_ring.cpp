@@ -28,7 +28,8 @@ TEST_CASE("slots are equal, apart, and within the whole") {
     CHECK(region.kind == memory_kind::host);
     CHECK(region.address >= whole.address);
     CHECK(region.address + region.size_bytes <= whole.address + whole.size_bytes);
-    for (const auto* other : starts) CHECK(std::abs(other - region.address) >= 1000);
+    for (const auto* other : starts)
+      CHECK(std::abs(other - region.address) >= 1000);
     starts.insert(region.address);
     held.push_back(std::move(*slot));
   }
@@ -146,7 +147,8 @@ TEST_CASE("threads share a ring without sharing a slot") {
         }
       }
     });
-  for (auto& each : workers) each.join();
+  for (auto& each : workers)
+    each.join();
   CHECK(clashes == 0);
   CHECK(ring.used().lent == 0);
   CHECK(ring.used().quarantined == quarantined);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -55,10 +56,11 @@ TEST_CASE("a conversation has about the length asked for, and grows with it") {
     const auto messages = make_conversation(text, wanted);
     const auto prompt = prompt_of(text, messages);
     REQUIRE(prompt.ok());
-    CHECK(messages.back().content == last_question());
+    const std::string& last = messages.back().content;
+    CHECK(last.substr(last.size() - std::min(last.size(), last_question().size())) == last_question());
     if (wanted < 500) continue;  // the question alone is longer in bytes
     CHECK(prompt->size() <= wanted);
-    CHECK(prompt->size() + 250 > wanted);  // an entry of the log is shorter
+    CHECK(prompt->size() + 100 > wanted);  // an entry of the log is shorter
   }
   CHECK(make_conversation(text, 2000) == make_conversation(text, 2000));
 }

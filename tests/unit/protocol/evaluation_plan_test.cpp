@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "actors/protocol/evaluation_plan.hpp"
-#include "support.hpp"
+#include "tests/unit/protocol/support.hpp"
 
 namespace baton::test {
 namespace {
@@ -16,8 +16,9 @@ struct batch {
   friend bool operator==(const batch&, const batch&) = default;
 };
 
-/// What a primary does that is given these turns one after the other: the tokens before a turn stand, its prompt goes in
-/// chunks from the token before it, what it generates goes one by one, and the next turn takes over where it begins.
+/// What a primary does that is given these turns one after the other: the tokens before a turn stand, its
+/// prompt goes in chunks from the token before it, what it generates goes one by one, and the next turn takes
+/// over where it begins.
 std::vector<batch> naive(const std::vector<turn_header>& turns, std::uint32_t chunk, position end) {
   std::vector<batch> out;
   for (std::size_t i = 0; i < turns.size(); ++i) {
@@ -86,39 +87,66 @@ TEST_CASE("evaluation_plan: a resume point is the last begin of a batch") {
     for (position rows = 0; rows < end; ++rows) {
       position begin = 0;
       for (const batch& it : batches)
-        if (it.first <= rows)
-          begin = it.first;
+        if (it.first <= rows) begin = it.first;
       REQUIRE(plan.resume_point(rows) == begin);
     }
-    REQUIRE(plan.resume_point(end) == end);  // one past the whole log, which ends with a generated token or a prompt
+    REQUIRE(plan.resume_point(end) ==
+            end);  // one past the whole log, which ends with a generated token or a prompt
   }
 }
 
-TEST_CASE("evaluation_plan: rows kept when a turn begins were made in batches that stay as they were") {
+/// Rows before the first batch that is not the same in both.
+position rows_in_common(const std::vector<batch>& a, const std::vector<batch>& b) {
+  position same = 0;
+  for (std::size_t k = 0; k < std::min(a.size(), b.size()) && a[k] == b[k]; ++k)
+    same = a[k].last;
+  return same;
+}
+
+TEST_CASE(
+    "evaluation_plan: rows kept when a turn begins or goes were made in batches that stay as they were") {
   dice random{3};
   int short_prompts = 0;
   for (int i = 0; i < 20'000; ++i) {
     position end = 0;
     const auto turns = random_turns(random, end);
     const std::uint32_t chunk = 1 + random.below(12);
-    if (turns.size() < 2)
-      continue;
+    if (turns.size() < 2) continue;
+    const evaluation_plan plan{turns, chunk};
     const std::vector<turn_header> before(turns.begin(), turns.end() - 1);
-    // All of the earlier turn had been evaluated, at least to the end of its prompt.
-    const position had = std::max(before.back().prompt_end, turns.back().base) + 5;
-    const auto old_batches = naive(before, chunk, had);
-    const auto new_batches = naive(turns, chunk, end);
-    position same = 0;
-    for (std::size_t k = 0; k < std::min(old_batches.size(), new_batches.size()) && old_batches[k] == new_batches[k]; ++k)
-      same = old_batches[k].last;
-    const position kept = evaluation_plan{turns, chunk}.rows_kept_at_last_turn();
-    const position begin = std::max<position>(turns.back().base, 1) - 1;
-    REQUIRE(kept <= same);
+    const position base = turns.back().base;
+    // Either way, all of the earlier turn had been evaluated, or will be.
+    const position far = std::max(before.back().prompt_end, base) + 5;
+    const position same = rows_in_common(naive(before, chunk, far), naive(turns, chunk, end));
+    const position begin = std::max<position>(base, 1) - 1;
+    const position kept = evaluation_plan{before, chunk}.rows_kept_at_begin(base);
     REQUIRE(kept == std::min(same, begin));
-    REQUIRE(evaluation_plan{turns, chunk}.resume_point(kept) == kept);
-    short_prompts += turns.back().base <= before.back().prompt_end;
+    REQUIRE(plan.resume_point(kept) == kept);
+    // And back: a cut takes the turn away again.
+    for (position length = before.back().base + 1; length <= base; ++length)
+      REQUIRE(plan.rows_kept_at_cut(length) == std::min(kept, length));
+    REQUIRE(plan.rows_kept_at_cut(base + 1) == base + 1);
+    short_prompts += base <= before.back().prompt_end;
   }
   CHECK(short_prompts > 1000);
+}
+
+TEST_CASE("evaluation_plan: rows kept by records") {
+  const std::vector<turn_header> turns{turn(1, 0, 10), turn(2, 14, 20)};
+  const evaluation_plan plan{turns, 4};
+  constexpr position all = 0xffff'ffff;
+  CHECK(plan.rows_kept_after(open_record{turn(3, 25, 30)}) == 24);
+  CHECK(plan.rows_kept_after(open_record{turn(3, 19, 30)}) ==
+        17);                                                  // cuts a prompt short, in the batch from 17
+  CHECK(plan.rows_kept_after(open_record{turns[1]}) == all);  // said twice
+  CHECK(plan.rows_kept_after(open_record{turns[0]}) == all);
+  CHECK(plan.rows_kept_after(truncate_record{15, 0}) == 15);
+  CHECK(plan.rows_kept_after(truncate_record{14, 0}) == 13);  // the row before a prompt is of its first batch
+  CHECK(plan.rows_kept_after(truncate_record{11, 0}) == 11);
+  CHECK(plan.rows_kept_after(truncate_record{0, 0}) == 0);
+  CHECK(plan.rows_kept_after(tokens_record{20, 0, {1}}) == all);
+  CHECK(plan.rows_kept_after(close_record{2}) == all);
+  CHECK(plan.rows_kept_after(drop_record{}) == 0);
 }
 
 TEST_CASE("evaluation_plan: by hand") {
@@ -137,10 +165,9 @@ TEST_CASE("evaluation_plan: by hand") {
   CHECK(plan.resume_point(13) == 13);
   CHECK(plan.resume_point(15) == 13);
   CHECK(plan.resume_point(21) == 21);
-  CHECK(plan.rows_kept_at_last_turn() == 13);
   CHECK(evaluation_plan{{}, 4}.batch_at(0, 3) == 1);
   CHECK(evaluation_plan{{}, 4}.resume_point(3) == 3);
-  CHECK(evaluation_plan{{}, 4}.rows_kept_at_last_turn() == 0);
+  CHECK(evaluation_plan{{}, 4}.rows_kept_at_cut(0) == 0);
 }
 
 }  // namespace baton::test

@@ -14,38 +14,42 @@
 #include "actors/protocol/evaluation_plan.hpp"
 #include "actors/protocol/link_sender.hpp"
 #include "actors/protocol/replica_set.hpp"
-#include "support.hpp"
+#include "tests/unit/protocol/support.hpp"
 
 namespace baton::test {
+
+/// Of toy rows, as packed.
+std::uint64_t checksum_of(const std::vector<std::uint64_t>& content);
 
 namespace protocol = actors::protocol;
 
 /// What a simulated run does wrong on purpose, to show that the checkers see it.
 struct mutations {
   bool trust_progress_by_index = false;  ///< the owner does not ask whether an acknowledged chain is its own
-  bool skip_chain_check = false;         ///< records are made to fit whatever chain the standby has
+  bool skip_chain_check = false;         ///< both sides go by positions alone
   bool skip_epoch_check = false;         ///< a replaced owner's frames count as the present one's
   bool keep_old_connections = false;     ///< late frames count as of the newest connection
   bool send_stale_exports = false;       ///< rows exported before a cut are sent after it
   bool skip_checksum = false;            ///< corrupt rows are imported
-  bool skip_generation = false;          ///< rows landed before a cut are imported after it
   bool forget_batch_shapes = false;      ///< standbys do not know how prompts are evaluated
   bool lose_ticks = false;               ///< nobody looks at the clock
 };
 
 struct world_options {
   std::uint64_t seed = 1;
-  std::uint32_t steps = 400;
+  std::uint32_t steps = 1500;
   mutations wrong{};
 };
 
-/// Three nodes that own groups and stand by for each other, their engines, and the connections between them, in one thread.
-/// Production `link_sender`s and `replica_set`s; an owner that does what `primary_table` and the actors around it do. A row
-/// is a hash of the history up to its token and of the batch it was made in, so that a wrong row shows.
+/// Three nodes that own groups and stand by for each other, their engines, and the connections between them,
+/// in one thread. Production `link_sender`s and `replica_set`s; an owner that does what `primary_table` and
+/// the actors around it do. A row is a hash of the history up to its token and of the batch it was made in,
+/// so that a wrong row shows.
 class link_world {
  public:
   struct figures {
-    std::uint64_t frames = 0, deltas = 0, late_frames = 0, disconnects = 0, owner_changes = 0, corrupt_rows = 0;
+    std::uint64_t frames = 0, deltas = 0, late_frames = 0, disconnects = 0, owner_changes = 0,
+                  corrupt_rows = 0;
     std::uint64_t no_staging = 0, cuts = 0, stalls = 0, fenced = 0, superseded = 0, dropped_sessions = 0;
     std::uint64_t healing_steps = 0, stale_exports = 0;
 
@@ -71,6 +75,7 @@ class link_world {
   struct delta_message {
     delta_descriptor rows;
     std::vector<row> content;
+    std::uint64_t changes = 0;  ///< of the session's past, when it was sent
   };
   using forward_item = std::variant<link_frame, delta_message>;
 
@@ -111,6 +116,8 @@ class link_world {
     session_log log;
     position exported = 0;
     std::uint64_t generation = 0;
+    std::uint64_t cuts = 0;
+    std::uint64_t changes = 0;
     /// What each standby has acknowledged of the present history, as the owner counts it.
     std::map<std::size_t, history_point> acknowledged{};
   };
@@ -173,11 +180,12 @@ class link_world {
 
   // Standbys.
   void receive(std::size_t at, std::uint64_t by, const forward_item& item);
-  void receive_frame(std::size_t at, std::uint64_t by, const link_frame& frame);
+  void receive_frame(std::size_t at, std::uint64_t by, const link_frame& sent);
   void receive_delta(std::size_t at, std::uint64_t by, const delta_message& delta);
   void land(std::size_t from, std::size_t to);
   void landing_done(std::size_t at, std::uint64_t by, const delta_message& delta, bool success);
-  void apply(std::size_t at, const protocol::replica_effects& effects, const std::vector<row>* content = nullptr);
+  void apply(std::size_t at, const protocol::replica_effects& effects,
+             const std::vector<row>* content = nullptr);
   void unpack(std::size_t at);
   void engine_moves(std::size_t at);
   void import(std::size_t at, const unpack_item& item);
@@ -185,6 +193,7 @@ class link_world {
   // Faults.
   void fault();
   void mutate(std::size_t at, std::uint64_t& by, session_records& records);
+  void mutate(std::size_t at, std::uint64_t& by, resync_frame& frame);
 
   // Time.
   bool moves();
@@ -209,7 +218,7 @@ class link_world {
   figures figures_;
   std::optional<std::string> wrong_;
   std::vector<node> nodes_;
-  std::map<group_id, std::pair<std::size_t, baton::epoch>> owners_;  // as the store has it
+  std::map<group_id, std::pair<std::size_t, baton::epoch>> owners_;   // as the store has it
   std::map<baton::epoch, std::unordered_set<chain_hash>> histories_;  // all that an owner ever had, by epoch
   std::deque<late_item> late_;
   std::uint64_t next_epoch_ = 1;
@@ -218,6 +227,7 @@ class link_world {
   std::uint64_t next_session_ = 1;
   std::uint64_t clock_ = 0;
   bool faulty_ = true;
+  std::uint32_t fault_percent_ = 0;
   protocol::time_point now_{};
 };
 

@@ -4,7 +4,7 @@
 
 #include "actors/protocol/session_log.hpp"
 #include "schemas/limits.hpp"
-#include "support.hpp"
+#include "tests/unit/protocol/support.hpp"
 
 namespace baton::test {
 namespace {
@@ -20,8 +20,7 @@ bool same_history(const session_log& a, const session_log& b) {
 std::vector<turn_header> begun_turns(const session_log& log) {
   std::vector<turn_header> out;
   for (const turn_header& it : log.turns())
-    if (it.base < log.length())
-      out.push_back(it);
+    if (it.base < log.length()) out.push_back(it);
   return out;
 }
 
@@ -35,8 +34,7 @@ session_log random_log(dice& random, position most = 40) {
     REQUIRE(log.begin_turn(turn(number, log.length(), log.length() + prompt, random.below(2))));
     for (position i = random.below(8) + prompt; i > 0; --i)
       REQUIRE(log.append(std::vector<token_id>{static_cast<token_id>(random.below(2))}));
-    if (random.chance(50))
-      log.close_turn();
+    if (random.chance(50)) log.close_turn();
   } while (log.length() < most && random.chance(80));
   return log;
 }
@@ -59,8 +57,9 @@ TEST_CASE("session_log: equal chains mean equal histories, and the other way rou
     session_log b = random_log(random, 4);
     a.truncate(1 + random.below(3));
     b.truncate(1 + random.below(3));
-    const bool same = std::equal(a.tokens().begin(), a.tokens().end(), b.tokens().begin(), b.tokens().end()) &&
-                      begun_turns(a) == begun_turns(b);
+    const bool same =
+        std::equal(a.tokens().begin(), a.tokens().end(), b.tokens().begin(), b.tokens().end()) &&
+        begun_turns(a) == begun_turns(b);
     REQUIRE((a.point() == b.point()) == same);
     equal += same;
   }
@@ -68,7 +67,8 @@ TEST_CASE("session_log: equal chains mean equal histories, and the other way rou
 }
 
 TEST_CASE("session_log: the chain depends on all that decides what is generated") {
-  const auto chain_of = [](std::uint64_t print, session_id session, const turn_header& header, token_id token) {
+  const auto chain_of = [](std::uint64_t print, session_id session, const turn_header& header,
+                           token_id token) {
     session_log log{session, print};
     REQUIRE(log.begin_turn(header));
     REQUIRE(log.append(std::vector<token_id>{token}));
@@ -208,7 +208,7 @@ TEST_CASE("session_log: truncate") {
   }
 }
 
-// --- adopt ----------------------------------------------------------------------------------------------------------------
+// --- adopt -------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -257,33 +257,47 @@ std::vector<adoption> adoptions() {
       {"a new session", none, one.piece_from(0), position{0}, one, true},
       {"a new turn at the end", closed(one), with_turn(one, turn(2, 8, 10), 2, 1).piece_from(8), position{8},
        cut(two, 10), true},
-      {"a new turn, said from the begin", closed(one), cut(two, 10).piece_from(0), position{8}, cut(two, 10), true},
+      {"a new turn, said from the begin", closed(one), cut(two, 10).piece_from(0), position{8}, cut(two, 10),
+       true},
       {"an edited history", two, edited.piece_from(6), position{6}, edited, true},
       {"an edited history, said from the begin", two, edited.piece_from(0), position{6}, edited, true},
-      {"an edited history that ends sooner", two, with_turn(two, turn(3, 2, 3), 1, 5).piece_from(2), position{2},
-       with_turn(two, turn(3, 2, 3), 1, 5), true},
+      {"an edited history that ends sooner", two, with_turn(two, turn(3, 2, 3), 1, 5).piece_from(2),
+       position{2}, with_turn(two, turn(3, 2, 3), 1, 5), true},
       {"resume with the same log", two, two.piece_from(0), position{14}, two, true},
-      {"resume, the gateway is behind: the tail stays", two, cut(two, 11).piece_from(0), position{14}, two, true},
-      {"resume, the gateway is behind, by a point", two, cut(two, 11).piece_from(11), position{14}, two, true},
+      {"resume, the gateway is behind: the tail stays", two, cut(two, 11).piece_from(0), position{14}, two,
+       true},
+      {"resume, the gateway is behind, by a point", two, cut(two, 11).piece_from(11), position{14}, two,
+       true},
       {"resume, the gateway is ahead", cut(two, 11), two.piece_from(11), position{11}, two, true},
       {"resume, the gateway is far ahead", cut(two, 3), two.piece_from(3), position{3}, two, true},
       {"resume, the gateway is ahead, all said", cut(two, 11), two.piece_from(0), position{11}, two, true},
       {"resume, the log is a fork", two, other_tail.piece_from(0), position{8}, other_tail, true},
       {"a closed turn stays closed", closed(two), two.piece_from(0), position{14}, two, false},
-      {"a closed turn stays closed when nothing is said", closed(two), two.piece_from(14), position{14}, two, false},
-      {"a closed turn with a tail stays closed", closed(two), cut(two, 12).piece_from(9), position{14}, two, false},
-      {"a turn that was cut goes on", cut(closed(two), 12), cut(two, 12).piece_from(9), position{12}, cut(two, 12),
-       true},
+      {"a closed turn stays closed when nothing is said", closed(two), two.piece_from(14), position{14}, two,
+       false},
+      {"a closed turn with a tail stays closed", closed(two), cut(two, 12).piece_from(9), position{14}, two,
+       false},
+      {"a turn that was cut goes on", cut(closed(two), 12), cut(two, 12).piece_from(9), position{12},
+       cut(two, 12), true},
       {"a turn that was cut goes on when nothing is said", cut(closed(two), 12), cut(two, 12).piece_from(12),
        position{12}, cut(two, 12), true},
       {"a later turn is no tail of this one", two, one.piece_from(0), position{8}, one, true},
       {"a later turn is no tail of this one, by a point", two, one.piece_from(8), position{8}, one, true},
-      {"another turn at the same place", with_turn(two, turn(3, 8, 10), 6, 1), two.piece_from(0), position{8}, two,
-       true},
+      {"another turn at the same place", with_turn(two, turn(3, 8, 10), 6, 1), two.piece_from(0), position{8},
+       two, true},
       {"a point that is not held", one, two.piece_from(9), {errc::gap, ""}, one, true},
-      {"a point of another history", log_of(4, 4, 2), two.piece_from(8), {errc::gap, ""}, log_of(4, 4, 2), true},
-      {"the begin of another session", log_of(4, 4, 1, session_id{8}), two.piece_from(0), {errc::gap, ""},
-       log_of(4, 4, 1, session_id{8}), true},
+      {"a point of another history",
+       log_of(4, 4, 2),
+       two.piece_from(8),
+       {errc::gap, ""},
+       log_of(4, 4, 2),
+       true},
+      {"the begin of another session",
+       log_of(4, 4, 1, session_id{8}),
+       two.piece_from(0),
+       {errc::gap, ""},
+       log_of(4, 4, 1, session_id{8}),
+       true},
   };
 }
 
@@ -347,8 +361,7 @@ TEST_CASE("session_log: adopting any piece of any history gives that history, or
     // The longest common history, found the slow way.
     position common = 0;
     for (position at = 0; at <= std::min(mine.length(), theirs.length()); ++at)
-      if (mine.chain_at(at) == theirs.chain_at(at))
-        common = at;
+      if (mine.chain_at(at) == theirs.chain_at(at)) common = at;
     const session_log before = mine;
     const position first = random.below(theirs.length() + 1);
     const auto kept = mine.adopt(theirs.piece_from(first));
@@ -361,14 +374,13 @@ TEST_CASE("session_log: adopting any piece of any history gives that history, or
     REQUIRE(mine.contains(theirs.point()));
     REQUIRE(before.chain_at(*kept) == mine.chain_at(*kept));
     REQUIRE(mine.last_turn()->number == theirs.last_turn()->number);
-    if (*kept == before.length())
-      REQUIRE(mine.contains(before.point()));
+    if (*kept == before.length()) REQUIRE(mine.contains(before.point()));
     forked += *kept < before.length();
   }
   CHECK(forked > 1000);
 }
 
-// --- records ----------------------------------------------------------------------------------------------------------------
+// --- records -----------------------------------------------------------------------------------------------
 
 TEST_CASE("session_log: records_from brings a log cut anywhere to the same end") {
   dice random{3};
@@ -406,7 +418,8 @@ TEST_CASE("session_log: records applied again change nothing") {
         REQUIRE(other.apply(record));
       REQUIRE(same_history(other, once));
     }
-    // Even from the begin, late. (Only cuts say something new when they come late: replica_set keeps those out.)
+    // Even from the begin, late. (Only cuts say something new when they come late: replica_set keeps those
+    // out.)
     for (const session_record& record : whole.records_from(0))
       REQUIRE(other.apply(record));
     REQUIRE(same_history(other, whole));
@@ -475,28 +488,28 @@ TEST_CASE("session_log: close and drop records") {
   REQUIRE(log.apply(close_record{2}));
 }
 
-// --- probes -----------------------------------------------------------------------------------------------------------------
+// --- probes ------------------------------------------------------------------------------------------------
 
-TEST_CASE("session_log: probes contradict a fork, and find it in a few rounds without cutting what is common") {
+TEST_CASE(
+    "session_log: probes contradict a fork, and find it in a few rounds without cutting what is common") {
   dice random{5};
   for (int i = 0; i < 500; ++i) {
     const session_log whole = log_of(4, 1 + random.below(3000));
     // A log that parts at `fork` and goes on differently for a while.
     const position fork = random.below(whole.length() + 1);
     session_log other = cut(whole, fork);
-    if (other.last_turn() == nullptr)
-      REQUIRE(other.begin_turn(turn(1, 0, 4, 99)));
+    if (other.last_turn() == nullptr) REQUIRE(other.begin_turn(turn(1, 0, 4, 99)));
     REQUIRE(other.append(tokens(fork, random.below(50), 77)));
     int rounds = 0;
-    for (position upto = whole.length(); !whole.contains(other.point()); upto = std::min(upto, other.length())) {
+    for (position upto = whole.length(); !whole.contains(other.point());
+         upto = std::min(upto, other.length())) {
       const auto probes = whole.probes(upto);
       REQUIRE(probes.size() <= limits::resync_probes);
       REQUIRE(probes.front() == whole.point());
       REQUIRE(probes.back().length == 0);
       for (std::size_t k = 0; k < probes.size(); ++k) {
         REQUIRE(whole.contains(probes[k]));
-        if (k > 0)
-          REQUIRE(probes[k].length < probes[k - 1].length);
+        if (k > 0) REQUIRE(probes[k].length < probes[k - 1].length);
       }
       const position before = other.length();
       other.truncate(other.undisputed(probes));
@@ -509,7 +522,9 @@ TEST_CASE("session_log: probes contradict a fork, and find it in a few rounds wi
   }
 }
 
-TEST_CASE("session_log: a log that is a past of the peer's is not disputed, one that goes further is cut to its end") {
+TEST_CASE(
+    "session_log: a log that is a past of the peer's is not disputed, one that goes further is cut to its "
+    "end") {
   const session_log whole = log_of(4, 300);
   for (position at = 0; at <= whole.length(); at += 7) {
     CHECK(cut(whole, at).undisputed(whole.probes()) == at);

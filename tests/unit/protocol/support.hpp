@@ -53,8 +53,7 @@ inline std::vector<token_id> tokens(position first, position count, std::uint64_
 inline session_log log_of(position prompt, position generated, std::uint64_t flavour = 1,
                           session_id session = session_id{7}) {
   session_log log{session, fingerprint};
-  if (prompt + generated == 0)
-    return log;
+  if (prompt + generated == 0) return log;
   REQUIRE(log.begin_turn(turn(1, 0, prompt)));
   REQUIRE(log.append(tokens(0, prompt + generated, flavour)));
   return log;
@@ -66,8 +65,7 @@ const Effect* only(const Effects& effects) {
   const Effect* found = nullptr;
   for (const auto& effect : effects)
     if (const auto* it = std::get_if<Effect>(&effect)) {
-      if (found != nullptr)
-        return nullptr;
+      if (found != nullptr) return nullptr;
       found = it;
     }
   return found;
@@ -78,8 +76,7 @@ template <class Effect, class Effects>
 std::vector<Effect> all(const Effects& effects) {
   std::vector<Effect> found;
   for (const auto& effect : effects)
-    if (const auto* it = std::get_if<Effect>(&effect))
-      found.push_back(*it);
+    if (const auto* it = std::get_if<Effect>(&effect)) found.push_back(*it);
   return found;
 }
 

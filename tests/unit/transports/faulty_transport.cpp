@@ -15,7 +15,8 @@ namespace {
 /// A plain client connected to a server with faults.
 struct bench {
   explicit bench(faults of_server, faults of_client = {})
-      : server(server_sink, std::move(of_server), maker()), client(client_sink, std::move(of_client), maker()) {
+      : server(server_sink, std::move(of_server), maker()),
+        client(client_sink, std::move(of_client), maker()) {
     at = *server.listen("inproc:0");
     to_server = *client.connect(at);
     REQUIRE(server_sink.wait_for(kind::accepted, 1));
@@ -34,7 +35,8 @@ struct bench {
 };
 
 void clean(const recording_sink& sink) {
-  for (const auto& each : sink.complaints()) FAIL_CHECK(each);
+  for (const auto& each : sink.complaints())
+    FAIL_CHECK(each);
 }
 
 }  // namespace
@@ -53,7 +55,8 @@ TEST_CASE("the chosen rows are dropped, no others") {
   const auto landed = two.server_sink.all(kind::landed);
   const std::size_t expected[] = {0, 2, 3, 5};
   REQUIRE(landed.size() == 4);
-  for (std::size_t i = 0; i < 4; ++i) CHECK((landed[i].content == rows[expected[i]]));
+  for (std::size_t i = 0; i < 4; ++i)
+    CHECK((landed[i].content == rows[expected[i]]));
   CHECK(two.done.succeeded() == 6);
   CHECK(two.server.so_far().dropped_rows == 2);
   clean(two.server_sink);
@@ -75,7 +78,8 @@ TEST_CASE("one bit of the chosen rows is flipped, the same for the same seed") {
     for (std::size_t i = 0; i < rows.size(); ++i)
       bits += __builtin_popcount(std::to_integer<unsigned>(landed[2].content[i] ^ rows[i]));
     CHECK(bits == 1);
-    for (const std::size_t good : {0, 1, 3}) CHECK((landed[good].content == rows));
+    for (const std::size_t good : {0, 1, 3})
+      CHECK((landed[good].content == rows));
     CHECK(two.server.so_far().flipped_rows == 1);
     clean(two.server_sink);
     return landed[2].content;
@@ -90,7 +94,8 @@ TEST_CASE("messages are doubled by chance, the same for the same seed") {
     how.duplicate_messages = 0.3;
     how.seed = seed;
     bench two(how);
-    for (std::size_t i = 0; i < 200; ++i) REQUIRE(two.client.send_message(two.to_server, pattern(8, i)));
+    for (std::size_t i = 0; i < 200; ++i)
+      REQUIRE(two.client.send_message(two.to_server, pattern(8, i)));
     REQUIRE(two.client.send_message(two.to_server, pattern(1, 0)));
     REQUIRE(two.server_sink.wait_for_message(pattern(1, 0)));
     const auto doubled = two.server.so_far().duplicated_messages;

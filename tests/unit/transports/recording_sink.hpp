@@ -35,10 +35,12 @@ inline bytes pattern(std::size_t size_bytes, std::uint64_t seed) {
   return made;
 }
 
-inline memory_region region_of(bytes& of) { return {of.data(), of.size(), memory_kind::host}; }
+inline memory_region region_of(bytes& of) {
+  return {of.data(), of.size(), memory_kind::host};
+}
 
-/// Writes down everything that a transport says, lands rows in memory of its own, and checks on the way what every
-/// transport promises: one thread, no concurrent calls, alignment, nothing after `on_lost`.
+/// Writes down everything that a transport says, lands rows in memory of its own, and checks on the way what
+/// every transport promises: one thread, no concurrent calls, alignment, nothing after `on_lost`.
 class recording_sink : public frame_sink {
  public:
   enum class kind { accepted, message, rows, landed, lost };
@@ -56,8 +58,8 @@ class recording_sink : public frame_sink {
   explicit recording_sink(threads may_call = threads::one) : may_call_(may_call) {}
 
   // --- what the test decides beforehand ---
-  std::function<bool(const bytes& descriptor)> refuse;         ///< answers on_rows with nothing
-  std::function<void(connection_id, const bytes&)> and_then;   ///< runs within on_message
+  std::function<bool(const bytes& descriptor)> refuse;        ///< answers on_rows with nothing
+  std::function<void(connection_id, const bytes&)> and_then;  ///< runs within on_message
 
   void on_accepted(connection_id from) override {
     const watch guard(*this, from);
@@ -66,14 +68,16 @@ class recording_sink : public frame_sink {
 
   void on_message(connection_id from, std::span<const std::byte> message) override {
     const watch guard(*this, from);
-    if (!message.empty() && reinterpret_cast<std::uintptr_t>(message.data()) % 8 != 0) blame("message unaligned");
+    if (!message.empty() && reinterpret_cast<std::uintptr_t>(message.data()) % 8 != 0)
+      blame("message unaligned");
     wait_at_gate();
     bytes copy(message.begin(), message.end());
     if (and_then) and_then(from, copy);
     add({kind::message, from, std::move(copy), message.size(), {}});
   }
 
-  memory_region on_rows(connection_id from, std::span<const std::byte> descriptor, std::size_t size_bytes) override {
+  memory_region on_rows(connection_id from, std::span<const std::byte> descriptor,
+                        std::size_t size_bytes) override {
     const watch guard(*this, from);
     if (!descriptor.empty() && reinterpret_cast<std::uintptr_t>(descriptor.data()) % 8 != 0)
       blame("descriptor unaligned");
@@ -97,7 +101,8 @@ class recording_sink : public frame_sink {
     {
       const std::lock_guard lock(mutex_);
       const auto found = open_.find(landing.address);
-      if (found == open_.end() || found->second.first != from) return blame("landed twice, or never announced");
+      if (found == open_.end() || found->second.first != from)
+        return blame("landed twice, or never announced");
       size_bytes = found->second.second;
       open_.erase(found);
     }
@@ -139,15 +144,17 @@ class recording_sink : public frame_sink {
   }
   [[nodiscard]] bool wait_for_message(const bytes& content) {
     return wait([&] {
-      return std::any_of(log_.begin(), log_.end(),
-                         [&](const entry& each) { return each.what == kind::message && each.content == content; });
+      return std::any_of(log_.begin(), log_.end(), [&](const entry& each) {
+        return each.what == kind::message && each.content == content;
+      });
     });
   }
   [[nodiscard]] bool wait_lost(connection_id which) {
     return wait([&] { return lost_.contains(which); });
   }
 
-  [[nodiscard]] std::vector<entry> all(std::optional<kind> what = {}, std::optional<connection_id> from = {}) const {
+  [[nodiscard]] std::vector<entry> all(std::optional<kind> what = {},
+                                       std::optional<connection_id> from = {}) const {
     const std::lock_guard lock(mutex_);
     std::vector<entry> chosen;
     for (const auto& each : log_)
@@ -216,7 +223,8 @@ class recording_sink : public frame_sink {
   }
   [[nodiscard]] std::size_t count_of(kind what) const {
     std::size_t count = 0;
-    for (const auto& each : log_) count += each.what == what ? 1 : 0;
+    for (const auto& each : log_)
+      count += each.what == what ? 1 : 0;
     return count;
   }
 
@@ -264,7 +272,8 @@ class completions {
   [[nodiscard]] std::size_t pending() const {
     const std::lock_guard lock(mutex_);
     std::size_t count = 0;
-    for (const auto& each : outcomes_) count += each.empty() ? 1 : 0;
+    for (const auto& each : outcomes_)
+      count += each.empty() ? 1 : 0;
     return count;
   }
   [[nodiscard]] bool each_once() const {
@@ -277,14 +286,16 @@ class completions {
     const std::lock_guard lock(mutex_);
     std::size_t count = 0;
     for (const auto& each : outcomes_)
-      for (const auto& outcome : each) count += !outcome && outcome.code() == code ? 1 : 0;
+      for (const auto& outcome : each)
+        count += !outcome && outcome.code() == code ? 1 : 0;
     return count;
   }
   [[nodiscard]] std::size_t succeeded() const {
     const std::lock_guard lock(mutex_);
     std::size_t count = 0;
     for (const auto& each : outcomes_)
-      for (const auto& outcome : each) count += outcome ? 1 : 0;
+      for (const auto& outcome : each)
+        count += outcome ? 1 : 0;
     return count;
   }
   [[nodiscard]] bool all_on(std::thread::id thread) const {

@@ -1,17 +1,17 @@
 // One contract, every body: what `transports/transport.hpp` promises.
 #include <arpa/inet.h>
-#include <catch2/catch.hpp>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <catch2/catch.hpp>
 
 #include <memory>
 #include <string>
 
 #include "schemas/ids.hpp"
 #include "schemas/limits.hpp"
+#include "tests/unit/transports/bodies.hpp"
 #include "tests/unit/transports/recording_sink.hpp"
-#include "tests/unit/transports/ucx_bodies.hpp"
 #include "transports/inproc_transport.hpp"
 #include "transports/ucx_transport.hpp"
 
@@ -29,11 +29,13 @@ class body {
 
   std::unique_ptr<transport> make(frame_sink& sink) const {
     if (name_ == "inproc") return std::make_unique<inproc_transport>(network_, sink);
-    return make_ucx(name_, sink);
+    return make_body(name_, sink);
   }
-  [[nodiscard]] std::string any_address() const { return name_ == "inproc" ? "inproc:0" : any_ucx_address(name_); }
+  [[nodiscard]] std::string any_address() const {
+    return name_ == "inproc" ? "inproc:0" : any_address_of(name_);
+  }
   [[nodiscard]] std::string expected_carrier() const {
-    return name_ == "inproc" ? name_ : expected_ucx_carrier(name_);
+    return name_ == "inproc" ? name_ : expected_carrier_of(name_);
   }
 
   /// An address at which nobody listens.
@@ -56,7 +58,9 @@ class body {
   std::shared_ptr<inproc_network> network_ = std::make_shared<inproc_network>();
 };
 
-body any_body() { return body(GENERATE(as<std::string>{}, "inproc", "ucx tcp", "ucx shm")); }
+body any_body() {
+  return body(GENERATE(as<std::string>{}, "inproc", "tcp", "ucx tcp", "ucx shm"));
+}
 
 /// A node of the test: the sink before the transport, so that it outlives it.
 struct peer {
@@ -64,7 +68,8 @@ struct peer {
   ~peer() {
     sink.open_gate();
     net.reset();
-    for (const auto& each : sink.complaints()) FAIL_CHECK(each);
+    for (const auto& each : sink.complaints())
+      FAIL_CHECK(each);
   }
   peer(const peer&) = delete;
   peer& operator=(const peer&) = delete;
@@ -120,8 +125,8 @@ TEST_CASE("messages go both ways, whole and in order") {
 
 TEST_CASE("rows of any size land whole and in order, among messages") {
   pair two(any_body());
-  const std::size_t sizes[] = {0,      1,      63,      4096,    8160,    8192,       262143, 262144, 64,
-                               262145, 524288, 1 << 20, 3 << 20, 100,     4U << 20, 65536,  5};
+  const std::size_t sizes[] = {0,      1,      63,      4096,    8160, 8192,     262143, 262144, 64,
+                               262145, 524288, 1 << 20, 3 << 20, 100,  4U << 20, 65536,  5};
   completions done;
   std::deque<bytes> lent;
   for (std::size_t i = 0; i < std::size(sizes); ++i) {
@@ -210,7 +215,8 @@ TEST_CASE("refused rows are dropped and the connection goes on") {
   auto small = pattern(1000, 1), large = pattern(2 << 20, 2);
   for (int i = 0; i < 6; ++i) {
     auto& rows = i % 2 == 0 ? small : large;
-    REQUIRE(two.client.net->send_rows(two.to_server, text(i < 4 ? "no" : "yes"), region_of(rows), done.next()));
+    REQUIRE(
+        two.client.net->send_rows(two.to_server, text(i < 4 ? "no" : "yes"), region_of(rows), done.next()));
   }
   REQUIRE(done.wait_all());
   REQUIRE(two.server.sink.wait_for(kind::landed, 2));
@@ -377,7 +383,8 @@ TEST_CASE("connections do not mix") {
   REQUIRE(ids[0] != ids[2]);
   for (int i = 0; i < 30; ++i)
     for (int c = 0; c < 3; ++c)
-      REQUIRE(from[c]->send_message(ids[c], text(std::string(1, static_cast<char>('a' + c)) + std::to_string(i))));
+      REQUIRE(from[c]->send_message(ids[c],
+                                    text(std::string(1, static_cast<char>('a' + c)) + std::to_string(i))));
   REQUIRE(server.sink.wait_for(kind::message, 90));
   REQUIRE(server.sink.wait_for(kind::accepted, 3));
   std::string seen;
@@ -386,7 +393,8 @@ TEST_CASE("connections do not mix") {
     REQUIRE(said.size() == 30);
     const char who = static_cast<char>(said.front().content.front());
     seen += who;
-    for (int i = 0; i < 30; ++i) CHECK((said[i].content == text(std::string(1, who) + std::to_string(i))));
+    for (int i = 0; i < 30; ++i)
+      CHECK((said[i].content == text(std::string(1, who) + std::to_string(i))));
     REQUIRE(server.net->send_message(accepted.from, text(std::string(1, who))));
   }
   std::sort(seen.begin(), seen.end());
@@ -409,10 +417,12 @@ TEST_CASE("the sink may call back into the transport") {
     if (message == text("bye")) return two.server.net->close(from);
     (void)two.server.net->send_message(from, message);
   };
-  for (int i = 0; i < 20; ++i) REQUIRE(two.client.net->send_message(two.to_server, pattern(1000, i)));
+  for (int i = 0; i < 20; ++i)
+    REQUIRE(two.client.net->send_message(two.to_server, pattern(1000, i)));
   REQUIRE(two.client.sink.wait_for(kind::message, 20));
   const auto back = two.client.sink.all(kind::message);
-  for (int i = 0; i < 20; ++i) CHECK((back[i].content == pattern(1000, i)));
+  for (int i = 0; i < 20; ++i)
+    CHECK((back[i].content == pattern(1000, i)));
   REQUIRE(two.client.net->send_message(two.to_server, text("bye")));
   REQUIRE(two.client.sink.wait_lost(two.to_server));
   REQUIRE(two.server.sink.wait_lost(two.to_client));
@@ -426,12 +436,13 @@ TEST_CASE("what the contract forbids is refused at once") {
   auto code_of = [](const auto& outcome) { return outcome ? errc{} : outcome.code(); };
   CHECK(code_of(net.send_message(two.to_server, bytes(limits::message_bytes + 1))) == errc::invalid_argument);
   completions never;
-  CHECK(code_of(net.send_rows(two.to_server, bytes(limits::descriptor_bytes + 1), region_of(rows), never.next())) ==
-        errc::invalid_argument);
+  CHECK(code_of(net.send_rows(two.to_server, bytes(limits::descriptor_bytes + 1), region_of(rows),
+                              never.next())) == errc::invalid_argument);
   CHECK(code_of(net.send_rows(two.to_server, {}, {rows.data(), rows.size(), memory_kind::cuda_device},
                               never.next())) == errc::unsupported);
   CHECK(code_of(net.send_message(connection_id{99999}, {})) == errc::connection_lost);
-  CHECK(code_of(net.send_rows(connection_id{99999}, {}, region_of(rows), never.next())) == errc::connection_lost);
+  CHECK(code_of(net.send_rows(connection_id{99999}, {}, region_of(rows), never.next())) ==
+        errc::connection_lost);
   CHECK(code_of(net.connect("nonsense")) == errc::invalid_argument);
   CHECK(code_of(net.listen("nonsense")) == errc::invalid_argument);
   CHECK(code_of(two.server.net->listen(how.any_address())) == errc::invalid_argument);
@@ -449,11 +460,13 @@ TEST_CASE("many threads may send at once") {
   for (int t = 0; t < threads; ++t)
     senders.emplace_back([&, t] {
       for (int i = 0; i < each; ++i) {
-        if (!two.client.net->send_message(two.to_server, text(std::to_string(t) + ":" + std::to_string(i)))) ++refused;
+        if (!two.client.net->send_message(two.to_server, text(std::to_string(t) + ":" + std::to_string(i))))
+          ++refused;
         if (!two.client.net->send_rows(two.to_server, text("d"), region_of(rows), done.next())) ++refused;
       }
     });
-  for (auto& sender : senders) sender.join();
+  for (auto& sender : senders)
+    sender.join();
   CHECK(refused == 0);
   REQUIRE(two.server.sink.wait_for(kind::message, threads * each));
   REQUIRE(two.server.sink.wait_for(kind::landed, threads * each));
@@ -464,7 +477,8 @@ TEST_CASE("many threads may send at once") {
     const int thread = said[0] - '0';
     CHECK(said == std::to_string(thread) + ":" + std::to_string(next[thread]++));
   }
-  for (const auto& landed : two.server.sink.all(kind::landed)) CHECK((landed.content == rows));
+  for (const auto& landed : two.server.sink.all(kind::landed))
+    CHECK((landed.content == rows));
 }
 
 TEST_CASE("closing races with sending, and every completion still runs once") {
@@ -502,7 +516,8 @@ TEST_CASE("a transport ends within a second though its peer is stuck") {
   server.sink.shut_gate();
   auto rows = pattern(1U << 20, 1);
   completions done;
-  for (int i = 0; i < 30; ++i) REQUIRE(client->net->send_rows(*id, text("d"), region_of(rows), done.next()));
+  for (int i = 0; i < 30; ++i)
+    REQUIRE(client->net->send_rows(*id, text("d"), region_of(rows), done.next()));
   REQUIRE(server.sink.wait_until_at_gate());
   const auto begin = std::chrono::steady_clock::now();
   client->net.reset();

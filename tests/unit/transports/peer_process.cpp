@@ -1,15 +1,18 @@
 // A peer in a process of its own, for tests that kill it.
-//   ucx_peer BODY listen            prints its address, lands what comes, says "landed" in a message after each rows
-//   ucx_peer BODY stream ADDRESS N  connects and sends rows of N bytes without end, four in flight
+//   peer_process BODY listen            prints its address, lands what comes, says "landed" in a message
+//   after each rows peer_process BODY storm ADDRESS     connects, says a word and closes, without end, four
+//   at a time peer_process BODY stream ADDRESS N  connects and sends rows of N bytes without end, four in
+//   flight
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "tests/unit/transports/bodies.hpp"
 #include "tests/unit/transports/recording_sink.hpp"
-#include "tests/unit/transports/ucx_bodies.hpp"
 
 using namespace baton;
 using namespace baton::transports;
@@ -21,7 +24,9 @@ namespace {
 class drain : public frame_sink {
  public:
   void on_accepted(connection_id) override {}
-  void on_message(connection_id, std::span<const std::byte>) override {}
+  void on_message(connection_id from, std::span<const std::byte>) override {
+    if (storming) net->close(from);
+  }
   memory_region on_rows(connection_id, std::span<const std::byte>, std::size_t size_bytes) override {
     if (landing_.size() < size_bytes + 1) landing_.resize(size_bytes + 1);
     return region_of(landing_);
@@ -29,9 +34,19 @@ class drain : public frame_sink {
   void on_landed(connection_id from, memory_region, result<void>) override {
     (void)net->send_message(from, pattern(6, 0));
   }
-  void on_lost(connection_id, const error&) override { std::_Exit(0); }
+  void on_lost(connection_id, const error&) override {
+    if (!storming) std::_Exit(0);
+    connect();
+  }
+
+  void connect() {
+    const auto to = net->connect(address);
+    if (!to || !net->send_message(*to, pattern(6, 0))) std::_Exit(0);
+  }
 
   transport* net = nullptr;
+  bool storming = false;
+  std::string address;
 
  private:
   bytes landing_;
@@ -43,14 +58,23 @@ int main(int argc, char** argv) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (argc < 3) return 2;
   drain sink;
-  const auto net = make_ucx(argv[1], sink);
+  const auto net = make_body(argv[1], sink);
   sink.net = net.get();
   if (std::string(argv[2]) == "listen") {
-    const auto at = net->listen(any_ucx_address(argv[1]));
+    const auto at = net->listen(any_address_of(argv[1]));
     if (!at) return 1;
     std::printf("%s\n", at->c_str());
     std::fflush(stdout);
-    for (;;) ::pause();
+    for (;;)
+      ::pause();
+  }
+  if (std::string(argv[2]) == "storm" && argc > 3) {
+    sink.storming = true;
+    sink.address = argv[3];
+    for (int i = 0; i < 4; ++i)
+      sink.connect();
+    for (;;)
+      ::pause();
   }
   if (argc < 5) return 2;
   const auto to = net->connect(argv[3]);
