@@ -50,13 +50,6 @@ std::optional<std::size_t> bytes_of(std::string_view text) {
   return std::nullopt;
 }
 
-bool is_commit(const std::string& text) {
-  if (text == "async" || text == "semi-sync" || text == "strict") return true;
-  if (text.rfind("quorum:", 0) != 0) return false;
-  const std::string digits = text.substr(7);
-  return digits.size() == 1 && digits[0] >= '1' && digits[0] <= '9';
-}
-
 // --- the file ------------------------------------------------------------------------------------------
 
 /// Builds a deployment from a parsed file and remembers where everything stood for the checks of the whole.
@@ -177,7 +170,7 @@ void graph_reader::read_defaults(table_reader& top) {
   table_reader from(*table, "defaults", out_);
   const char* const modes = R"("async", "semi-sync", "quorum:K" with K from 1 to 9, or "strict")";
   from.text("commit", "", modes, [&](const std::string& value) -> std::string {
-    if (!is_commit(value)) return modes;
+    if (!is_commit_rule(value)) return modes;
     graph_.commit = value;
     return {};
   });
@@ -510,6 +503,14 @@ bool is_address(std::string_view text) {
            (zone == std::string_view::npos || is_name(host.substr(zone + 1)));
   }
   return is_name(host);
+}
+
+bool is_commit_rule(std::string_view text) {
+  if (text == "async" || text == "semi-sync" || text == "strict") return true;
+  constexpr std::string_view prefix = "quorum:";
+  if (text.substr(0, prefix.size()) != prefix) return false;
+  const auto digits = text.substr(prefix.size());
+  return digits.size() == 1 && digits[0] >= '1' && digits[0] <= '9';
 }
 
 std::vector<std::string> processes_of(const deployment& graph) {

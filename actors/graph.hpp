@@ -108,7 +108,10 @@ result<deployment> parse_deployment(std::string_view text, const std::string& fi
 /// gateways.
 std::vector<std::string> processes_of(const deployment& graph);
 
-/// The address that `text` is, as "host:port" or "[v6]:port"; false if it is none.
+/// Whether `text` is an address, "host:port" or "[v6]:port".
 bool is_address(std::string_view text);
+
+/// Whether `text` is a commit rule: async, semi-sync, quorum:K with K from 1 to 9, or strict.
+bool is_commit_rule(std::string_view text);
 
 }  // namespace baton::actors

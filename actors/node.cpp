@@ -133,6 +133,7 @@ result<void> node::make_data_plane(const node_options& how,
   options.replicas.regions = static_cast<std::uint32_t>(engine.layout().row_bytes.size());
   options.replicas.bytes_per_token = engine.layout().bytes_per_token();
   options.replicas.context_tokens = engine.context_tokens();
+  options.replicas.prefill_chunk = engine.prefill_chunk();
   options.replicas.sessions =
       std::max<std::size_t>(1, how.sessions - std::min(how.sessions, own_sessions(how)));
   const std::weak_ptr<node_parts> parts = parts_;

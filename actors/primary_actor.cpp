@@ -179,6 +179,10 @@ struct primary_state {
     for (const auto& [name, link] : links)
       any = any || link.up;
     self->send(node->engine_loop, export_policy{any && node->plane->how().rows, node->every_tokens});
+    // Nothing is exported while no link is up, so what idle sessions have must be asked for.
+    if (report.up)
+      for (const auto& [session, rows] : table->rows_held())
+        self->send(node->replicators.at(report.standby), rows_held{session, rows});
   }
 
   void on_news(pointer self, const link_news& news) {

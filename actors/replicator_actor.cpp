@@ -43,6 +43,7 @@ struct replicator_state {
     how.regions = node->plane->how().replicas.regions;
     how.bytes_per_token = node->plane->how().replicas.bytes_per_token;
     how.rows = node->plane->how().rows;
+    how.prefill_chunk = node->engine->prefill_chunk();
     sender = std::make_unique<protocol::link_sender>(how);
     self->delayed_send(self, tick_period, tick_atom::value);
   }

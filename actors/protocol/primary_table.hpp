@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -176,6 +177,9 @@ class primary_table {
   primary_effects on_tick(bool lease_valid, time_point now);
 
   [[nodiscard]] std::vector<group_status> statuses() const;
+  /// What the engine holds of each session run here: a link that comes up is told, so that idle sessions are
+  /// backfilled.
+  [[nodiscard]] std::vector<std::pair<session_id, position>> rows_held() const;
   [[nodiscard]] const counters& counted() const noexcept { return counters_; }
   [[nodiscard]] std::size_t sessions() const noexcept { return sessions_.size(); }
   [[nodiscard]] bool owns(group_id group) const { return groups_.contains(group); }

@@ -361,6 +361,13 @@ primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
   return effects;
 }
 
+std::vector<std::pair<session_id, position>> primary_table::rows_held() const {
+  std::vector<std::pair<session_id, position>> out;
+  for (const auto& [id, session] : sessions_)
+    out.emplace_back(id, session.rows);
+  return out;
+}
+
 std::vector<group_status> primary_table::statuses() const {
   std::vector<group_status> out;
   for (const auto& [id, group] : groups_) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "actors/graph.hpp"
 #include "apps/commands/engine_choice.hpp"
 #include "apps/demo/report.hpp"
 #include "apps/exit_codes.hpp"
@@ -37,6 +38,9 @@ result<void> complete(demo_options& how) {
       return {errc::invalid_argument, "--model: there is no file " + cluster.model};
     cluster.model = std::filesystem::absolute(cluster.model).string();
   }
+  if (!actors::is_commit_rule(cluster.commit))
+    return {errc::invalid_argument,
+            "--commit: expected async, semi-sync, quorum:K or strict, found \"" + cluster.commit + "\""};
   if (how.scenario.kill_after >= how.scenario.tokens)
     return {errc::invalid_argument, "--kill-after: expected less than --tokens, which is " +
                                         std::to_string(how.scenario.tokens) + ", found " +

@@ -137,7 +137,7 @@ class Deployment:
             wait_until(self.healthy, START_TIMEOUT_S, "all nodes and links up")
         except BaseException:
             self._explain()
-            self.process.kill()
+            self._close()
             raise
         return self
 
@@ -165,12 +165,12 @@ class Deployment:
             return answer.read()
 
     def status(self):
-        return json.loads(self.get("/baton/status"))["cluster"]
+        return json.loads(self.get("/baton/status")).get("cluster") or {}
 
     def healthy(self):
         try:
             self.get("/health")
-            cluster = self.status() or {}
+            cluster = self.status()
         except (urllib.error.URLError, OSError):
             return False
         alive = [node for node in cluster.get("nodes", ()) if node["alive"]]
@@ -201,16 +201,19 @@ class Deployment:
                 return
             wait_until(lambda: not any(map(is_alive, self.pids.values())), 5, f"none of {self.pids} alive")
             for port in (self.control_port, self.http_port):
-                assert not listens(port), f"port {port} is still listened on"
+                wait_until(lambda: not listens(port), 5, f"port {port} free")  # threads may outlive the one that has ended
             left = left_in_shared_memory(self.before)
             assert not left, f"left in /dev/shm: {left}"
         finally:
-            self.process.kill()
-            self.process.wait()
-            self.reader.join()
-            self.process.stdout.close()
-            self.log.close()
-            self.folder.cleanup()
+            self._close()
+
+    def _close(self):
+        self.process.kill()
+        self.process.wait()
+        self.reader.join()
+        self.process.stdout.close()
+        self.log.close()
+        self.folder.cleanup()
 
 
 class Answer:

@@ -83,7 +83,8 @@ class BadArguments(Case):
     def test_usage(self):
         for arguments in ((), ("nonsense",), ("demo", "--tokens", "many"), ("demo", "--kill", "politely"),
                           ("demo", "--engine", "toy", "--tokens", "8", "--kill-after", "8"),
-                          ("demo", "--model", "/no/such.gguf"), ("status", "--orchestrator", "nowhere")):
+                          ("demo", "--model", "/no/such.gguf"), ("demo", "--engine", "toy", "--commit", "maybe"),
+                          ("status", "--orchestrator", "nowhere")):
             code, _, said = run(*arguments)
             self.assertEqual(code, 2, (arguments, said))
             self.assertTrue(said.strip(), arguments)
