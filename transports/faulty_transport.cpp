@@ -154,7 +154,8 @@ void faulty_transport::run() {
     } else if (delayed_.empty() || closing_) {
       changed_.wait(lock);
     } else if (delayed_.front().due > clock::now()) {
-      changed_.wait_until(lock, delayed_.front().due);
+      const auto due = delayed_.front().due;  // the frame may be gone by the time we look again
+      changed_.wait_until(lock, due);
     } else {
       frame piece = std::move(delayed_.front());
       delayed_.pop_front();

@@ -12,21 +12,18 @@
 #include "schemas/memory.hpp"
 
 /// The data plane between two nodes: ordered messages, and KV rows whose bytes are never copied on the way
-/// where the fabric allows it. One contract, several bodies (`inproc`, `ucx`); one contract test runs against
-/// each.
+/// where the fabric allows it. One contract, several bodies (`inproc`, `tcp`, `ucx`); one contract test
+/// runs against each.
 ///
 /// What a transport promises:
 /// - Frames of one connection arrive in the order sent, whole, at most once. A frame is either delivered or
-/// lost with
-///   its connection; a lost connection is always reported, once, by `on_lost`.
+///   lost with its connection; a lost connection is always reported, once, by `on_lost`.
 /// - What arrives may still be stale or damaged: epochs, chains and checksums are the protocol's work.
 /// - The fate of sent memory is always reported: the completion of `send_rows` runs exactly once, and only
-/// after it has
-///   run may the memory be written again (design rule 11). "Sent" is not "arrived": only the receiver's own
-///   acknowledgement says that.
+///   after it has run may the memory be written again (design rule 11). "Sent" is not "arrived": only the
+///   receiver's own acknowledgement says that.
 /// - Memory handed out by `on_rows` is written only until `on_landed` runs for it, which happens exactly
-/// once. After a
-///   failed landing the memory may still be written late by the fabric: quarantine it.
+///   once. After a failed landing the memory may still be written late by the fabric: quarantine it.
 /// - It authenticates nobody and encrypts nothing: bind it to a network that only the cluster can reach.
 namespace baton::transports {
 
@@ -35,7 +32,7 @@ enum class connection_id : std::uint64_t {};
 
 /// What a transport can do; asked before anything else.
 struct capabilities {
-  std::string_view name;       ///< "inproc", "ucx"
+  std::string_view name;       ///< "inproc", "tcp", "ucx"
   bool crosses_hosts = false;  ///< reaches other machines
   bool detects_frozen_peers =
       false;                   ///< reports a stopped or cut-off peer by itself; otherwise deadlines must
@@ -55,11 +52,12 @@ class frame_sink {
   virtual void on_message(connection_id from, std::span<const std::byte> message) = 0;
   /// Rows of `size_bytes` announce themselves by their descriptor (aligned to 8 bytes, valid during the
   /// call). Returns memory of at least that size to land in, or an empty region to refuse: the rows are then
-  /// dropped.
+  /// dropped. Memory too small, or out of the transport's reach, refuses too and is given back by a failed
+  /// `on_landed`.
   virtual memory_region on_rows(connection_id from, std::span<const std::byte> descriptor,
                                 std::size_t size_bytes) = 0;
   /// The rows announced by the `on_rows` that returned `landing` have landed whole, or failed to. In order
-  /// per connection for those that succeed.
+  /// per connection for those that succeed; messages sent after the rows may arrive before.
   virtual void on_landed(connection_id from, memory_region landing, result<void> outcome) = 0;
   /// The connection is gone; no further call comes for it, and each pending landing of it has been failed
   /// before.
@@ -89,7 +87,7 @@ class transport {
   virtual result<void> send_message(connection_id to, std::vector<std::byte> message) = 0;
 
   /// Sends `rows` under a descriptor of at most `abilities().max_descriptor_bytes`. On success the memory is
-  /// borrowed until `done` runs; on failure `done` is never called.
+  /// borrowed until `done` runs; on failure `done` is never called. `done` may be empty.
   virtual result<void> send_rows(connection_id to, std::vector<std::byte> descriptor, memory_region rows,
                                  completion done) = 0;
 

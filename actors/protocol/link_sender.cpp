@@ -48,6 +48,7 @@ void link_sender::on_disconnected() {
     session.state = phase::idle;
     session.owed = false;
     session.wanted = false;
+    session.refusals_due = 0;
     set_rows_sent(session, session.rows_synced);
   }
 }
@@ -241,11 +242,17 @@ void link_sender::on_problem(outbound& session, const replica_ack& ack, time_poi
       !session.log.contains({ack.logged, ack.chain}))
     return;
   // Rows: everything under way after the refused ones will be refused as well. Begin again where the standby
-  // stands, unless that is on its way already: then this is about what was sent before.
+  // stands, unless that is on its way already: then this is about what was sent before. When no such refusal
+  // is due any more, the rows it waits for were lost on a living connection (case 45).
   const auto& flights = flights_[ack.session];
   const bool coming = ack.problem == errc::gap && !flights.empty() && flights.front().first == ack.expected &&
                       flights.front().end <= ack.logged;
-  if (coming) return;
+  if (coming && session.refusals_due > 0) {
+    --session.refusals_due;
+    return;
+  }
+  const std::size_t answered = coming ? 2 : 1;  // the lost rows never will be, the refused ones are by this
+  session.refusals_due = std::max(session.refusals_due, flights.size() - std::min(flights.size(), answered));
   if (ack.expected != session.rows_sent) set_rows_sent(session, ack.expected);
   if (ack.problem == errc::gap)
     ask_for_rows(session, now, effects);  // otherwise on a tick: what failed is not tried again at once

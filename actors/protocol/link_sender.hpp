@@ -163,9 +163,10 @@ class link_sender {
     bool owed = false;
     std::uint64_t cuts = 0;
     std::uint64_t believed_from =
-        0;                 // acknowledgements of a lower sequence are of before a cut, or no answer to probes
-    bool doubted = false;  // the standby has acknowledged another history
-    bool refused = false;  // the standby has no room
+        0;  // acknowledgements of a lower sequence are of before a cut, or no answer to probes
+    std::size_t refusals_due = 0;  // of rows sent behind ones that were refused
+    bool doubted = false;          // the standby has acknowledged another history
+    bool refused = false;          // the standby has no room
   };
 
   void follow(outbound& session, const session_record& record);

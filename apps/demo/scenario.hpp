@@ -83,6 +83,7 @@ class scenario {
   /// False if nothing has been replicated as far as is known.
   bool read_figures();
   result<void> run_reprefill();
+  result<std::string> status_without_victim();
   result<void> check_zombie();
   result<void> wake();
   [[nodiscard]] turn_request follow_up(const std::string& session, const std::string& question) const;

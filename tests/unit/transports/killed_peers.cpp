@@ -27,6 +27,7 @@ class child {
  public:
   explicit child(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), BATON_PEER_PROCESS);
+    arguments.push_back(std::to_string(::getpid()));
     std::vector<char*> raw;
     for (auto& each : arguments)
       raw.push_back(each.data());

@@ -1,8 +1,15 @@
-// A peer in a process of its own, for tests that kill it.
-//   peer_process BODY listen            prints its address, lands what comes, says "landed" in a message
-//   after each rows peer_process BODY storm ADDRESS     connects, says a word and closes, without end, four
-//   at a time peer_process BODY stream ADDRESS N  connects and sends rows of N bytes without end, four in
-//   flight
+// A peer in a process of its own, for tests that kill it:
+//
+//   peer_process BODY listen PID
+//     prints its address, lands what comes, answers each rows with a message
+//
+//   peer_process BODY storm ADDRESS PID
+//     connects, says a word and closes, without end, four at a time
+//
+//   peer_process BODY stream ADDRESS N PID
+//     connects and sends rows of N bytes without end, four in flight
+//
+// PID is the process id of the test.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -25,6 +32,7 @@ class drain : public frame_sink {
  public:
   void on_accepted(connection_id) override {}
   void on_message(connection_id from, std::span<const std::byte>) override {
+    vain_ = 0;
     if (storming) net->close(from);
   }
   memory_region on_rows(connection_id, std::span<const std::byte>, std::size_t size_bytes) override {
@@ -35,7 +43,7 @@ class drain : public frame_sink {
     (void)net->send_message(from, pattern(6, 0));
   }
   void on_lost(connection_id, const error&) override {
-    if (!storming) std::_Exit(0);
+    if (!storming || ++vain_ > 100) std::_Exit(0);
     connect();
   }
 
@@ -50,12 +58,16 @@ class drain : public frame_sink {
 
  private:
   bytes landing_;
+  int vain_ = 0;  // connections lost since one last worked
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Never outlives the test, not even one that was gone before this line.
+  const auto parent = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (argc > 1 && std::to_string(parent) != argv[argc - 1]) return 2;
   if (argc < 3) return 2;
   drain sink;
   const auto net = make_body(argv[1], sink);
@@ -68,7 +80,7 @@ int main(int argc, char** argv) {
     for (;;)
       ::pause();
   }
-  if (std::string(argv[2]) == "storm" && argc > 3) {
+  if (std::string(argv[2]) == "storm" && argc > 4) {
     sink.storming = true;
     sink.address = argv[3];
     for (int i = 0; i < 4; ++i)
@@ -76,7 +88,7 @@ int main(int argc, char** argv) {
     for (;;)
       ::pause();
   }
-  if (argc < 5) return 2;
+  if (argc < 6) return 2;
   const auto to = net->connect(argv[3]);
   if (!to) return 1;
   bytes rows = pattern(std::stoul(argv[4]), 1);
