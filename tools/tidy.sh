@@ -21,7 +21,7 @@ list_files() {
   python3 - "$@" <<'PYTHON'
 import json, os, shlex, sys
 wanted, skipped = {os.path.abspath(name) for name in sys.argv[1:]}, os.environ["skipped"].split()
-rooms = ("schemas/", "transports/", "gpu/", "actors/", "apps/")
+rooms = ("schemas/", "transports/", "gpu/", "actors/protocol/", "actors/engines/", "actors/text/")
 seen = set()
 for entry in json.load(open(os.environ["build"] + "/compile_commands.json")):
     name = os.path.relpath(os.path.join(entry["directory"], entry["file"]))

@@ -260,7 +260,7 @@ struct inproc_transport::impl {
   std::thread thread;
 };
 
-inproc_transport::inproc_transport(std::shared_ptr<inproc_network> network, frame_sink& sink)
+inproc_transport::inproc_transport(const std::shared_ptr<inproc_network>& network, frame_sink& sink)
     : impl_(std::make_unique<impl>(network->state_, sink)) {}
 
 inproc_transport::~inproc_transport() {

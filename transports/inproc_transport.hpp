@@ -30,7 +30,7 @@ class inproc_network {
 class inproc_transport final : public transport {
  public:
   /// Starts the thread that calls `sink`; `sink` must outlive the transport.
-  inproc_transport(std::shared_ptr<inproc_network> network, frame_sink& sink);
+  inproc_transport(const std::shared_ptr<inproc_network>& network, frame_sink& sink);
 
   /// Closes every connection (completions and `on_lost` still run) and joins the thread. Not from within a
   /// sink call.

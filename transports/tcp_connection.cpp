@@ -44,9 +44,9 @@ result<void> tcp_connection::write_some(const std::function<void(tcp_frame&)>& s
       if (size_bytes > gone)
         parts[count++] = {const_cast<char*>(static_cast<const char*>(from)) + gone, size_bytes - gone};
     };
-    const auto greeting_left = greeting_.size() - greeting_sent_;
+    const auto greeting_left = greeting.size() - greeting_sent_;
     if (greeting_left > 0) {
-      parts[count++] = {const_cast<char*>(greeting_.data()) + greeting_sent_, greeting_left};
+      parts[count++] = {const_cast<char*>(greeting.data()) + greeting_sent_, greeting_left};
     } else {
       const auto& frame = out_.front();
       add(&frame.wire, sizeof frame.wire);
@@ -77,18 +77,18 @@ result<void> tcp_connection::read_some(frame_sink& sink) {
   if (connecting_) return {};
   budget_ = turn_bytes;
   for (;;) {
-    auto more = greeting_got_ < greeting_.size() ? read_greeting(sink)
-                : rows_begun_                    ? read_rows(sink)
-                                                 : read_head(sink);
+    auto more = greeting_got_ < greeting.size() ? read_greeting(sink)
+                : rows_begun_                   ? read_rows(sink)
+                                                : read_head(sink);
     if (!more) return more.failure();
     if (!*more) return {};
   }
 }
 
 result<bool> tcp_connection::read_greeting(frame_sink& sink) {
-  auto whole = fill(greeting_in_.data(), greeting_got_, greeting_.size());
+  auto whole = fill(greeting_in_.data(), greeting_got_, greeting.size());
   if (!whole || !*whole) return whole;
-  if (std::memcmp(greeting_in_.data(), greeting_.data(), greeting_.size()) != 0)
+  if (std::memcmp(greeting_in_.data(), greeting.data(), greeting.size()) != 0)
     return {errc::malformed, "the peer does not speak this protocol"};
   if (!std::exchange(announced_, true)) sink.on_accepted(id_);
   return true;

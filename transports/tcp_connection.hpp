@@ -48,7 +48,7 @@ class tcp_connection {
   void push(tcp_frame frame) { out_.push_back(std::move(frame)); }
   /// Something waits to be written, or the socket to connect.
   [[nodiscard]] bool wants_to_write() const noexcept {
-    return connecting_ || greeting_sent_ < sizeof greeting_ || !out_.empty();
+    return connecting_ || greeting_sent_ < sizeof greeting || !out_.empty();
   }
 
   /// Writes as much as the socket takes. `sent` is called for each frame that has left whole, in order.
@@ -69,8 +69,7 @@ class tcp_connection {
   result<bool> fill(std::byte* into, std::size_t& have, std::size_t want);
 
   /// Who we are, both ways, before any frame.
-  static constexpr std::array<char, 12> greeting_{'b', 'a', 't', 'o', 'n', ' ',
-                                                  't', 'c', 'p', ' ', '1', '\n'};
+  static constexpr std::array<char, 12> greeting{'b', 'a', 't', 'o', 'n', ' ', 't', 'c', 'p', ' ', '1', '\n'};
 
   const connection_id id_;
   unique_fd socket_;
@@ -80,7 +79,7 @@ class tcp_connection {
   std::deque<tcp_frame> out_;
 
   // what is arriving
-  std::array<std::byte, sizeof greeting_> greeting_in_{};
+  std::array<std::byte, sizeof greeting> greeting_in_{};
   std::size_t greeting_got_ = 0;
   tcp_frame_head wire_{};
   std::size_t wire_got_ = 0;

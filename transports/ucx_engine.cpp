@@ -184,12 +184,9 @@ bool ucx_engine::run_commands() {
 bool ucx_engine::progress_workers() {
   bool worked = false;
   for (const auto& each : std::exchange(busy_, {})) {
-    if (!each->worker) {
-      each->busy = false;
-    } else if (each->worker->progress()) {
-      worked = true;
-      busy_.push_back(each);
-    } else if (each->worker->arm()) {
+    const bool progressed = each->worker && each->worker->progress();
+    worked = worked || progressed;
+    if (!each->worker || (!progressed && each->worker->arm())) {
       each->busy = false;
     } else {
       busy_.push_back(each);

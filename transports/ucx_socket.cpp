@@ -56,7 +56,7 @@ void ucx_socket::say(const std::vector<std::byte>& worker_address) {
 
 result<bool> ucx_socket::advance() {
   if (connecting_) {
-    const auto stands = connection_outcome(descriptor());
+    auto stands = connection_outcome(descriptor());
     if (!stands || !*stands) return stands;
     connecting_ = false;
   }

@@ -17,7 +17,7 @@ detail::ucx_settings settings_of(ucx_options how) {
 
 }  // namespace
 
-ucx_transport::ucx_transport(ucx_options how, frame_sink& sink)
+ucx_transport::ucx_transport(const ucx_options& how, frame_sink& sink)
     : engine_(std::make_unique<detail::ucx_engine>(settings_of(how), how.shared_memory, sink)) {}
 
 ucx_transport::~ucx_transport() {

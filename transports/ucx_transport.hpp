@@ -47,7 +47,7 @@ class ucx_transport final : public transport {
  public:
   /// Starts the thread that calls `sink`; `sink` must outlive the transport. Throws std::runtime_error when
   /// UCX does not start, e.g. for an unknown transport.
-  ucx_transport(ucx_options how, frame_sink& sink);
+  ucx_transport(const ucx_options& how, frame_sink& sink);
 
   /// Closes every connection (completions and `on_lost` still run) and joins the thread, within a second also
   /// when peers are frozen. Not from within a sink call.

@@ -58,7 +58,8 @@ std::optional<llama_state_format> llama_state_format::learn(std::span<const std:
     format.layout.row_bytes.push_back(row_bytes);
     at += region_header_bytes + std::size_t{row_bytes} * count;
   }
-  if (format.layers == 0 || format.types.size() < format.layers || format.types.size() > 2 * format.layers) {
+  if (format.layers == 0 || format.types.size() < format.layers ||
+      format.types.size() > std::size_t{2} * format.layers) {
     return std::nullopt;
   }
   const bool same =

@@ -151,7 +151,7 @@ cluster_effects cluster_table::on_tick(time_point now) {
 // --- ownership ---------------------------------------------------------------------------------------------
 
 /// Brings one record in line with who is alive; does nothing where it already is.
-void cluster_table::settle(group_record record, time_point now, cluster_effects& effects) {
+void cluster_table::settle(const group_record& record, time_point now, cluster_effects& effects) {
   if (pending_.contains(record.group)) return;
   const bool owner_known = nodes_.contains(record.owner.name);
   // Rule T3: after a start, an owner that has not registered yet gets one lease to do so.
@@ -244,8 +244,9 @@ const group_record* cluster_table::find_spare() const {
     const group_status* status = status_of(record.owner.name, id);
     const bool empty =
         status != nullptr && status->owner && status->epoch == record.epoch && status->sessions == 0;
+    const process_id& owner = record.owner;
     const auto owned = std::count_if(groups_.begin(), groups_.end(),
-                                     [&](const auto& it) { return it.second.owner == record.owner; });
+                                     [&owner](const auto& it) { return it.second.owner == owner; });
     if (empty && owned > 1 && runs(record.owner) && !pending_.contains(id)) return &record;
   }
   return nullptr;

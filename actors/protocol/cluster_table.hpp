@@ -101,7 +101,7 @@ class cluster_table {
   void fail_over(const group_record& record, const std::string& cause, time_point now,
                  cluster_effects& effects);
   void remove_from(const group_record& record, const process_id& who, cluster_effects& effects);
-  void settle(group_record record, time_point now, cluster_effects& effects);
+  void settle(const group_record& record, time_point now, cluster_effects& effects);
   [[nodiscard]] const group_record* find_spare() const;
   void give_work(const member& node, time_point now, cluster_effects& effects);
   bool swap(group_record desired, std::uint64_t expected, bool new_epoch, pending_change why,

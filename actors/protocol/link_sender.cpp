@@ -79,7 +79,7 @@ link_effects link_sender::on_session(group_id group, baton::epoch epoch, session
   if (!created) {
     session.group = group;
     session.epoch = epoch;
-    session.log = std::move(log);
+    session.log = std::move(log);  // NOLINT(bugprone-use-after-move): moved above only if created
     session.logged = 0;
     session.rows_synced = 0;
     session.refused = false;

@@ -258,7 +258,7 @@ bool replica_set::current(session_id session, std::uint64_t generation) const {
 }
 
 replica_effects replica_set::on_imported(session_id session, std::uint64_t generation, position end,
-                                         result<void> outcome) {
+                                         const result<void>& outcome) {
   replica_effects effects;
   const auto found = replicas_.find(session);
   if (found == replicas_.end() || found->second.generation != generation) return effects;  // cut meanwhile

@@ -116,7 +116,7 @@ class replica_set {
   /// False if the history was cut since the rows landed: they must not reach the engine any more.
   [[nodiscard]] bool current(session_id session, std::uint64_t generation) const;
   replica_effects on_imported(session_id session, std::uint64_t generation, position end,
-                              result<void> outcome);
+                              const result<void>& outcome);
 
   // Change of role.
   /// From now on lower epochs of the group are refused, whoever owns it.

@@ -43,12 +43,14 @@ json groups_of(const std::string& status) {
 std::string change_of_owner(const std::string& before, const std::string& after) {
   const auto later = groups_of(after);
   for (const auto& group : groups_of(before)) {
-    if (group.value("sessions", 1) == 0) continue;
-    const bool same = std::any_of(later.begin(), later.end(), [&group](const json& other) {
-      return other["group"] == group["group"] && other["epoch"] == group["epoch"] &&
-             other["owner"] == group["owner"];
-    });
-    if (!same) return "group " + group["group"].dump() + " of " + group["owner"].dump() + " changed hands";
+    if (group.value("sessions", 0) == 0) continue;
+    const auto found = std::find_if(later.begin(), later.end(),
+                                    [&group](const json& other) { return other["group"] == group["group"]; });
+    if (found == later.end()) return "group " + group["group"].dump() + " is gone";
+    if ((*found)["epoch"] != group["epoch"] || (*found)["owner"] != group["owner"])
+      return "group " + group["group"].dump() + " of " + group.value("owner", "") + " under epoch " +
+             group["epoch"].dump() + " is that of " + found->value("owner", "") + " under " +
+             (*found)["epoch"].dump();
   }
   return {};
 }

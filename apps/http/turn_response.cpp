@@ -84,7 +84,8 @@ void turn_response::on_event(const actors::turn_event& event) {
 void turn_response::on_silence() {
   if (ended_ || !plan_.stream) return;
   send_head();
-  send_piece(": keep-alive\n\n");
+  // No blank line after it: with an id remembered, clients would take that for an event without data.
+  send_piece(": keep-alive\n");
 }
 
 std::string turn_response::take() {

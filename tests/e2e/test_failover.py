@@ -127,7 +127,7 @@ class Failover(Case):
             self.check_equal(reference, answer, 1)
             def owners():
                 return {(group["group"], group["epoch"], group["owner"]) for group in running.status()["groups"]
-                        if group["sessions"]}
+                        if group.get("sessions")}
 
             before = owners()
             running.signal(freezer.lost[0], signal.SIGCONT)

@@ -221,16 +221,16 @@ TEST_CASE("the keep-alive comments start before the turn and stop with it") {
   const auto turn = service.turn(1);
   CHECK(client.read_head().status == 200);
   for (int i = 0; i < 3; ++i)
-    CHECK(client.read_chunk() == ": keep-alive\n\n");
+    CHECK(client.read_chunk() == ": keep-alive\n");
   service.emit(turn, started_event());
   const auto next = [&client] {
     std::string chunk = client.read_chunk();
-    while (chunk == ": keep-alive\n\n")
+    while (chunk == ": keep-alive\n")
       chunk = client.read_chunk();
     return chunk;
   };
   CHECK(data_of(next())["choices"][0]["delta"]["role"] == "assistant");
-  CHECK(client.read_chunk() == ": keep-alive\n\n");
+  CHECK(client.read_chunk() == ": keep-alive\n");
   service.emit(turn, text_event("a", 3));
   CHECK(data_of(next())["choices"][0]["delta"] == json{{"content", "a"}});
   service.emit(turn, finished_event());

@@ -57,7 +57,7 @@ TEST_CASE("a stream without chunking, byte for byte") {
   response.on_event(text_of("a", 3));
   CHECK(response.take() == "id: 3\ndata: " + chunk_json("a") + "\n\n");
   response.on_silence();
-  CHECK(response.take() == ": keep-alive\n\n");
+  CHECK(response.take() == ": keep-alive\n");
   response.on_event(actors::turn_finished{});
   CHECK(response.take() == "id: 3\ndata: " + chunk_json("", "\"stop\"") + "\n\nid: 3\ndata: [DONE]\n\n");
   CHECK(response.ended());
@@ -67,7 +67,7 @@ TEST_CASE("a stream without chunking, byte for byte") {
 TEST_CASE("each event is one HTTP chunk") {
   turn_response response(plan_of(true), {true, true});
   response.on_silence();
-  CHECK(response.take() == head + "Transfer-Encoding: chunked\r\n\r\ne\r\n: keep-alive\n\n\r\n");
+  CHECK(response.take() == head + "Transfer-Encoding: chunked\r\n\r\nd\r\n: keep-alive\n\r\n");
   response.on_event(actors::turn_finished{});
   const std::string finish = "id: 0\ndata: " + chunk_json("", "\"stop\"") + "\n\n";
   const std::string bytes = response.take();

@@ -1,5 +1,3 @@
-// What the sanitizers must know of UCX, which is not built with them.
-
 // As it is loaded, UCX patches mmap, madvise and the like in the running libc, unless told not to. A thread
 // that ends then enters the thread sanitizer after the sanitizer has forgotten it, and crashes. UCX reads the
 // setting before `main`, so under that sanitizer the program starts itself again with it.
@@ -29,16 +27,5 @@ const bool restarted = [] {
 }();
 
 }  // namespace
-
-#endif
-
-#ifdef __SANITIZE_ADDRESS__
-
-/// UCX 1.13 loses a few words per connection whose peer is killed while they wire up. A context or worker
-/// that we forget still shows: its memory comes from libucp.
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() {
-  return "leak:libuct.so\n";
-}
 
 #endif
