@@ -30,7 +30,7 @@ export CCACHE_NOHASHDIR ?= 1
 # Some kernels randomise addresses more than ThreadSanitizer of g++ 12 can place its shadow around.
 FIXED_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: help demo test build asan asan-rooms tsan format check bench clean setup python FORCE
+.PHONY: help demo test build sanitizers asan asan-rooms tsan format check bench clean setup python FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -41,7 +41,7 @@ demo: build/release/configured ## set up, build, and watch a stream outlive the 
 	@cmake --build build/release -j $(JOBS) --target baton
 	@BATON_MODEL="$(MODEL)" build/release/apps/baton demo $(ARGS)
 
-test: asan-rooms tsan python ## set up, build, and run all tests: sanitizers first, then the release with the real model
+test: python ## set up, build, and run all tests, with the real model among them
 	@$(MAKE) build PRESET=release
 	@$(CTEST) --test-dir build/release -L '$(RINGS)'
 
@@ -52,6 +52,8 @@ build: ## build everything (PRESET=release)
 asan: build/asan/configured python ## tests under the address and undefined-behaviour sanitizers, toy engine
 	@cmake --build build/asan -j $(JOBS)
 	@$(CTEST) --test-dir build/asan -L '$(RINGS)'
+
+sanitizers: asan-rooms tsan ## both sanitizers over the rooms below the actors
 
 asan-rooms: build/asan-rooms/configured ## the same for the rooms below the actors
 	@cmake --build build/asan-rooms -j $(JOBS)
