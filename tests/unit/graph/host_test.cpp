@@ -74,8 +74,8 @@ TEST_CASE("lines and the end of a child") {
 
 TEST_CASE("children end when told to, and are killed when they do not") {
   auto polite = shell("exec sleep 100");
-  auto deaf = shell("trap '' TERM; echo deaf; while :; do sleep 100; done");
-  auto frozen = shell("echo frozen; kill -STOP $$; sleep 100");
+  auto deaf = shell("trap '' TERM; echo deaf; exec sleep 100");
+  auto frozen = shell("echo frozen; kill -STOP $$; exec sleep 100");
   REQUIRE(comes_true([&] { return !deaf.read_lines().empty(); }));
   REQUIRE(comes_true([&] { return !frozen.read_lines().empty(); }));
   child_process::end_all({&polite, &deaf, &frozen}, 300ms);
