@@ -4,12 +4,13 @@ The program is $BATON_BINARY, which ctest sets, or that of the release build. By
 
     python -m unittest -v test_failover.Failover.test_kill_of_the_primary
 """
+import atexit
 import contextlib
-import glob
 import json
 import os
 import queue
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -40,27 +41,44 @@ def free_port():
                 continue
 
 
-def shared_memory():
-    return set(os.listdir("/dev/shm"))
+class SharedMemory:
+    """A /dev/shm that only the programs of these tests use, so that what is left there was left by them. Without the right
+    to mount one (see `command`) it is the one of the machine, where other programs come and go."""
+
+    def __init__(self):
+        self.holder = None
+        if os.geteuid() == 0 and shutil.which("unshare") and shutil.which("nsenter"):
+            self.holder = subprocess.Popen(
+                ["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                 "mount -t tmpfs tmpfs /dev/shm && echo ready && exec sleep 100000"], stdout=subprocess.PIPE, text=True)
+            ready = self.holder.stdout.readline() == "ready\n"
+            self.holder.stdout.close()
+            atexit.register(self.close)
+            if not ready:
+                self.close()
+        self.folder = f"/proc/{self.holder.pid}/root/dev/shm" if self.holder else "/dev/shm"
+
+    def close(self):
+        if self.holder:
+            self.holder.kill()
+            self.holder.wait()
+        self.holder = None
+
+    def command(self, arguments):
+        """What to run instead of `arguments` so that it uses this /dev/shm."""
+        return ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", *arguments] if self.holder else list(arguments)
+
+    def files(self):
+        return set(os.listdir(self.folder))
+
+    def left(self, before):
+        """What is new there and stays."""
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not self.files() - before, 3, "nothing left in /dev/shm")
+        return self.files() - before
 
 
-def left_in_shared_memory(before):
-    """What is new there and stays though nobody has it open: other programs on this machine come and go as well."""
-    def left():
-        new = shared_memory() - before
-        return {name for name in new if not is_mapped(f"/dev/shm/{name}")} if new else new
-
-    with contextlib.suppress(AssertionError):
-        wait_until(lambda: not left(), 3, "nothing left in /dev/shm")
-    return left()
-
-
-def is_mapped(path):
-    for maps in glob.glob("/proc/[0-9]*/maps"):
-        with contextlib.suppress(OSError), open(maps, encoding="utf-8", errors="replace") as file:
-            if path in file.read():
-                return True
-    return False
+SHARED_MEMORY = SharedMemory()
 
 
 def is_alive(pid):
@@ -120,7 +138,7 @@ class Deployment:
         self.text = text or deployment_text(self.control_port, self.http_port, nodes, links=links, **how)
         self.pids = {}
         self.events = queue.Queue()
-        self.before = shared_memory()
+        self.before = SHARED_MEMORY.files()
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="baton-e2e-")
@@ -128,8 +146,8 @@ class Deployment:
         with open(self.file, "w", encoding="utf-8") as file:
             file.write(self.text)
         self.log = open(os.path.join(self.folder.name, "log"), "w+", encoding="utf-8")
-        self.process = subprocess.Popen([BINARY, "run", self.file, "--json"], stdout=subprocess.PIPE, stderr=self.log,
-                                        text=True)
+        self.process = subprocess.Popen(SHARED_MEMORY.command([BINARY, "run", self.file, "--json"]),
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         try:
@@ -202,7 +220,7 @@ class Deployment:
             wait_until(lambda: not any(map(is_alive, self.pids.values())), 5, f"none of {self.pids} alive")
             for port in (self.control_port, self.http_port):
                 wait_until(lambda: not listens(port), 5, f"port {port} free")  # threads may outlive the one that has ended
-            left = left_in_shared_memory(self.before)
+            left = SHARED_MEMORY.left(self.before)
             assert not left, f"left in /dev/shm: {left}"
         finally:
             self._close()
@@ -260,7 +278,8 @@ def stream(deployment, messages, session=None, seen=None, **how):
 
 def run(*arguments, timeout_s=60, **how):
     """The program's exit code, standard output and standard error."""
-    ended = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False, **how)
+    ended = subprocess.run(SHARED_MEMORY.command([BINARY, *arguments]), capture_output=True, text=True, timeout=timeout_s,
+                           check=False, **how)
     return ended.returncode, ended.stdout, ended.stderr
 
 

@@ -9,13 +9,13 @@ import urllib.request
 
 import openai
 
-from harness import Case, Deployment, deployment_text, free_port, left_in_shared_memory, run, shared_memory
+from harness import SHARED_MEMORY, Case, Deployment, deployment_text, free_port, run
 
 
 class BadDeployment(Case):
     def refused(self, text, *more, code=2):
         """Runs a deployment that must not start; returns what it says on standard error."""
-        before = shared_memory()
+        before = SHARED_MEMORY.files()
         with tempfile.TemporaryDirectory(prefix="baton-e2e-") as folder:
             file = os.path.join(folder, "bad.toml")
             with open(file, "w", encoding="utf-8") as out:
@@ -24,7 +24,7 @@ class BadDeployment(Case):
             self.assertEqual(status, code, said)
             self.assertIn("bad.toml", said)
             self.assertEqual(len(said.strip().splitlines()), 1, said)
-        self.assertEqual(left_in_shared_memory(before), set())
+        self.assertEqual(SHARED_MEMORY.left(before), set())
         return said
 
     def text(self, **how):
@@ -84,6 +84,7 @@ class BadArguments(Case):
         for arguments in ((), ("nonsense",), ("demo", "--tokens", "many"), ("demo", "--kill", "politely"),
                           ("demo", "--engine", "toy", "--tokens", "8", "--kill-after", "8"),
                           ("demo", "--model", "/no/such.gguf"), ("demo", "--engine", "toy", "--commit", "maybe"),
+                          ("demo", "--engine", "toy", "--kill", "cut", "--transport", "ucx-shm"),
                           ("status", "--orchestrator", "nowhere")):
             code, _, said = run(*arguments)
             self.assertEqual(code, 2, (arguments, said))

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from harness import BINARY, Case, is_alive, left_in_shared_memory, run, shared_memory, wait_until
+from harness import BINARY, SHARED_MEMORY, Case, is_alive, run, wait_until
 
 TOY = ("--engine", "toy", "--decode-us", "2000")
 
@@ -33,12 +33,12 @@ class Demo(Case):
         self.folder = tempfile.TemporaryDirectory(prefix="baton-e2e-")
         self.addCleanup(self.folder.cleanup)
         self.environment = {**os.environ, "TMPDIR": self.folder.name}
-        self.before = shared_memory()
+        self.before = SHARED_MEMORY.files()
 
     def check_nothing_left(self, pids=()):
         wait_until(lambda: not any(map(is_alive, pids)), 5, f"none of {pids} alive")
         wait_until(lambda: not glob.glob(self.folder.name + "/*"), 5, f"no temporary folder: {os.listdir(self.folder.name)}")
-        self.assertEqual(left_in_shared_memory(self.before), set())
+        self.assertEqual(SHARED_MEMORY.left(self.before), set())
 
     def demo(self, *arguments):
         code, out, said = run("demo", *TOY, *arguments, timeout_s=120, env=self.environment)
@@ -74,6 +74,10 @@ class Demo(Case):
     def test_sampled_with_a_longer_interval(self):
         self.check_outcome("--temperature", "0.9", "--seed", "3", "--every", "8", "--kill-after", "37", killed_at=37)
 
+    def test_shared_memory(self):
+        outcome = self.check_outcome("--transport", "ucx-shm")
+        self.assertNotIn("tcp", outcome["transport"])
+
     def test_commit_rules(self):
         for rule in ("async", "quorum:1", "strict"):
             with self.subTest(rule):
@@ -107,8 +111,9 @@ class Demo(Case):
 
     def interrupted(self, number, *arguments):
         """Starts a long demo, ends it by a signal in the middle, and returns its exit code."""
-        started = subprocess.Popen([BINARY, "demo", "--engine", "toy", "--decode-us", "20000", "--tokens", "2000", *arguments],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.environment)
+        command = [BINARY, "demo", "--engine", "toy", "--decode-us", "20000", "--tokens", "2000", *arguments]
+        started = subprocess.Popen(SHARED_MEMORY.command(command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   env=self.environment)
         self.addCleanup(started.kill)
         wait_until(lambda: len(descendants(started.pid)) >= 6, 20, "five processes and the cleaner")
         time.sleep(1)
