@@ -40,6 +40,11 @@ std::optional<std::uint32_t> port_of(std::string_view address) {
   return port;
 }
 
+bool is_memory_address(std::string_view text) {
+  constexpr std::string_view scheme = "shm:";
+  return text.substr(0, scheme.size()) == scheme && is_name(text.substr(scheme.size()));
+}
+
 std::optional<std::size_t> bytes_of(std::string_view text) {
   std::size_t number = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -99,6 +104,7 @@ class graph_reader {
   void read_labels(table_reader& actor, node_entry& node);
   void read_address(table_reader& from, std::string_view key, bool required, bool any_port,
                     std::string& into);
+  void read_data_address(table_reader& actor, node_entry& node);
   void read_links(table_reader& top);
   void read_link(const toml::table& table, std::size_t number);
   std::vector<std::string> read_targets(table_reader& link);
@@ -110,6 +116,7 @@ class graph_reader {
   [[nodiscard]] std::string check_model(const std::string& process, const std::string& path) const;
   void check_links();
   void check_link(const placed_link& link);
+  void check_data_address(const std::string& node, const std::string& transport);
   void check_addresses();
   void check_parts(const toml::table& file);
   [[nodiscard]] std::string resolved(const std::string& path) const {
@@ -124,6 +131,7 @@ class graph_reader {
   bool all_typed_ = true;                                        // every actor and engine is of a known type
   std::map<std::string, std::pair<std::string, place>> actors_;  // id → type and where
   std::vector<std::pair<std::string, place>> addresses_;         // with a port other than 0
+  std::map<std::string, std::pair<std::string, place>> data_addresses_;  // of nodes that name one
   std::vector<placed_link> links_;
 };
 
@@ -286,13 +294,25 @@ void graph_reader::read_node(table_reader& actor, const std::string& id, const s
     return {};
   });
   read_address(actor, "control_listen", false, true, entry.control_listen);
-  read_address(actor, "data_listen", false, true, entry.data_listen);
+  read_data_address(actor, entry);
   actor.text("network_devices", "", "names of network interfaces",
              [&](const std::string& value) -> std::string {
                entry.network_devices = value;
                return {};
              });
   graph_.nodes.push_back(std::move(entry));
+}
+
+void graph_reader::read_data_address(table_reader& actor, node_entry& node) {
+  const char* const kinds = "\"host:port\", or \"shm:NAME\" for links of \"ucx-shm\"";
+  actor.text("data_listen", "", kinds, [&](const std::string& value) -> std::string {
+    if (!is_address(value) && !is_memory_address(value)) return kinds;
+    node.data_listen = value;
+    const place at{actor.path_of("data_listen"), actor.line_of("data_listen")};
+    data_addresses_[node.id] = {value, at};
+    if (!is_memory_address(value) && port_of(value) != 0U) addresses_.emplace_back(value, at);
+    return {};
+  });
 }
 
 void graph_reader::read_engine(table_reader& actor, node_entry& node) {
@@ -424,8 +444,22 @@ std::vector<std::string> graph_reader::read_targets(table_reader& link) {
 void graph_reader::check_links() {
   for (const auto& placed : links_) {
     check_link(placed);
+    check_data_address(placed.link.from, placed.link.transport);
+    check_data_address(placed.link.to, placed.link.transport);
     graph_.links.push_back(placed.link);
   }
+}
+
+void graph_reader::check_data_address(const std::string& node, const std::string& transport) {
+  const auto found = data_addresses_.find(node);
+  if (found == data_addresses_.end()) return;
+  const auto& [address, at] = found->second;
+  const bool in_memory = transport == "ucx-shm";
+  if (is_memory_address(address) != in_memory)
+    out_.add(at.line, at.key,
+             std::string("expected ") + (in_memory ? "\"shm:NAME\"" : "\"host:port\"") + " for links of " +
+                 in_quotes(transport) + ", found " + in_quotes(address));
+  data_addresses_.erase(found);
 }
 
 /// A node speaks one transport and has one interval, so all links that touch it agree.

@@ -65,7 +65,7 @@ struct node_entry {
   std::map<std::string, std::string> labels;
   std::size_t replica_memory_bytes = 256U << 20;
   std::string control_listen = "127.0.0.1:0";
-  std::string data_listen = "127.0.0.1:0";
+  std::string data_listen;  ///< "host:port", or "shm:NAME" with links of "ucx-shm"; empty: whatever is free
   std::string network_devices;
 
   friend bool operator==(const node_entry&, const node_entry&) = default;

@@ -124,7 +124,8 @@ CLI::App* add_bench(CLI::App& app, arguments& into) {
                    "overhead: decode speed with replication and without")
       ->required()
       ->check(CLI::IsMember({"gap", "overhead"}));
-  command->add_flag("--full", into.bench.full, "gap: 8000 tokens of context as well (a quarter of an hour)");
+  command->add_flag("--full", into.bench.full,
+                    "gap: a context of 8192 tokens as well (a quarter of an hour)");
   command
       ->add_option("--losses", into.bench.losses,
                    "gap: nodes lost one after the other, of which the middle gap counts")

@@ -58,9 +58,10 @@ int gap_command(const bench_options& how) {
   for (const auto context : contexts) {
     demo::demo_options one;
     one.cluster = how.cluster;
-    one.scenario.context = context;
     one.scenario.tokens = how.tokens;
     one.scenario.losses = how.losses;
+    // The longest is all that the usual model was trained for.
+    one.scenario.context = context < 8000 ? context : 8192 - demo::tokens_beside_prompt(one.scenario);
     if (const auto completed = demo::complete(one); !completed)
       return demo::refuse(completed.failure(), screen);
     auto outcome = demo::run_once(one, signals, screen);

@@ -84,7 +84,6 @@ result<void> parts::start_node(const actors::node_entry& node) {
   options.name = node.id;
   options.orchestrator = graph_.orchestrator.listen;
   options.control_listen = node.control_listen;
-  options.data_listen = node.data_listen;
   options.network_devices = node.network_devices;
   options.commit = graph_.commit;
   options.every_tokens = graph_.every_tokens;
@@ -98,6 +97,8 @@ result<void> parts::start_node(const actors::node_entry& node) {
     options.every_tokens = link.every_tokens;
     options.replicate_to.push_back(link.to);
   }
+  const std::string anywhere = options.transport == "ucx-shm" ? "shm:0" : "127.0.0.1:0";
+  options.data_listen = node.data_listen.empty() ? anywhere : node.data_listen;
   const auto address = runtime_->add_node(options, make_engine_factory(node.engine));
   if (!address) return named(node.id, address.failure());
   say_ready("node", node.id, *address, "");

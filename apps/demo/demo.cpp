@@ -16,8 +16,8 @@
 namespace baton::apps::demo {
 namespace {
 
-constexpr std::uint32_t context_slack = 256;
-constexpr std::uint32_t turn_slack = 64;
+constexpr std::uint32_t prompt_slack = 128;  // the prompt has about as many tokens as asked for
+constexpr std::uint32_t turn_slack = 32;     // what a question and the template add to a turn
 constexpr std::uint32_t least_context = 1024;
 
 }  // namespace
@@ -25,6 +25,11 @@ constexpr std::uint32_t least_context = 1024;
 std::string default_model() {
   const char* named = std::getenv("BATON_MODEL");
   return named != nullptr && *named != '\0' ? named : BATON_DEFAULT_MODEL;
+}
+
+std::uint32_t tokens_beside_prompt(const scenario_options& how) {
+  const auto turns = how.losses + 1;  // one more after a node's return
+  return prompt_slack + turns * (how.tokens + turn_slack);
 }
 
 result<void> complete(demo_options& how) {
@@ -45,10 +50,10 @@ result<void> complete(demo_options& how) {
     return {errc::invalid_argument, "--kill-after: expected less than --tokens, which is " +
                                         std::to_string(how.scenario.tokens) + ", found " +
                                         std::to_string(how.scenario.kill_after)};
-  const auto turns = how.scenario.losses + 1;  // and what a question and the template add to each
-  cluster.context_tokens = std::max(
-      least_context, how.scenario.context + context_slack + turns * (how.scenario.tokens + turn_slack));
+  cluster.context_tokens = std::max(least_context, how.scenario.context + tokens_beside_prompt(how.scenario));
   cluster.network = how.scenario.how == loss::cut;
+  if (cluster.network && cluster.transport == "ucx-shm")
+    return {errc::invalid_argument, "--kill cut: shared memory (--transport ucx-shm) has no network to cut"};
   return {};
 }
 

@@ -17,6 +17,9 @@ struct demo_options {
 /// with; "" if there is neither.
 std::string default_model();
 
+/// Tokens of the engine's context that a scenario needs besides its prompt.
+std::uint32_t tokens_beside_prompt(const scenario_options& how);
+
 /// Fills in what follows from other options: the model, the context of the engine, whether a network is
 /// needed. `invalid_argument` for what cannot be.
 result<void> complete(demo_options& how);

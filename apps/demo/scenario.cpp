@@ -265,7 +265,7 @@ turn_request scenario::follow_up(const std::string& session, const std::string& 
 result<std::string> scenario::status_without_victim() {
   const auto deadline = host::clock::now() + figures_timeout;
   for (;;) {
-    const auto status = cluster_.status();
+    auto status = cluster_.status();
     const auto groups = status.ok() ? groups_of(*status) : json::array();
     const bool owns = std::any_of(groups.begin(), groups.end(), [this](const json& group) {
       return group.value("owner", "") == victim_ && group.value("sessions", 1) > 0;

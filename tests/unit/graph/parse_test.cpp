@@ -61,7 +61,7 @@ engine = { type = "llama", model = "small.gguf", context = 8192, sessions = 6, m
 labels = { rack = "1", zone = "north" }
 replica_memory = "2GiB"
 control_listen = "10.0.0.1:7001"
-data_listen = "[::1]:7002"
+data_listen = "shm:a"
 network_devices = "eth0"
 
 [[actor]]
@@ -97,7 +97,7 @@ deployment whole_as_structs(const folder& in) {
   a.labels = {{"rack", "1"}, {"zone", "north"}};
   a.replica_memory_bytes = std::size_t{2} << 30;
   a.control_listen = "10.0.0.1:7001";
-  a.data_listen = "[::1]:7002";
+  a.data_listen = "shm:a";
   a.network_devices = "eth0";
   node_entry b;
   b.id = b.process = "b";

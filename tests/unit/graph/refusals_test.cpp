@@ -126,6 +126,9 @@ const std::vector<refusal> refusals{
      "f.toml:19: actor.a.engine.sessions: expected a whole number from 2 to 4096, found 1"},
     {28, "transport = \"rdma\"",
      "f.toml:28: link[1].transport: expected \"ucx\" or \"ucx-shm\", found \"rdma\""},
+    {20, "data_listen = \"here\"",
+     "f.toml:20: actor.a.data_listen: expected \"host:port\", or \"shm:NAME\" for links of \"ucx-shm\", "
+     "found \"here\""},
     // what is missing
     {8, "", "f.toml:7: actor[1].id: missing; expected " + any_name},
     {9, "", "f.toml:7: actor.control.type: missing; expected \"orchestrator\", \"gateway\" or \"node\""},
@@ -138,6 +141,8 @@ const std::vector<refusal> refusals{
     // the whole
     {14, "type = \"orchestrator\"\nstore = \"sqlite:y\"",
      "f.toml:14: actor.edge.type: expected one orchestrator; \"control\" is one already"},
+    {20, "data_listen = \"shm:a\"",
+     "f.toml:20: actor.a.data_listen: expected \"host:port\" for links of \"ucx\", found \"shm:a\""},
     {26, "from = \"edge\"", "f.toml:26: link[1].from: expected the id of a node, found \"edge\""},
     {27, "to = [\"b\", \"nobody\"]", "f.toml:27: link[1].to: expected the id of a node, found \"nobody\""},
     {27, "to = \"a\"",
