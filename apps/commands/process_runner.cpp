@@ -13,7 +13,9 @@
 #include "apps/commands/shutdown_guard.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/host/interrupt.hpp"
+#include "apps/host/memory_keeper.hpp"
 #include "apps/http/server.hpp"
+#include "schemas/log.hpp"
 
 namespace baton::apps {
 namespace {
@@ -161,6 +163,8 @@ void parts::stop() {
 
 void run_process(const actors::deployment& graph, const process_options& how) {
   host::interrupt signals;
+  if (const auto kept = host::keep_memory_past_our_end(); !kept)
+    log_of("process")->warn("peers may notice our end late reason=\"{}\"", kept.failure().what);
   shutdown_guard guard(signals, patience);
   parts running(graph, how);
   const auto started = running.start(guard);

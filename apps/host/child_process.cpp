@@ -45,6 +45,14 @@ void enter_network_namespace(int descriptor) noexcept {
     give_up("mounting /sys");
 }
 
+/// Whether the child has ended. Leaves it to be reaped.
+bool await_end(pid_t child, int options) noexcept {
+  siginfo_t ended{};
+  while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT | options) != 0)
+    if (errno != EINTR) return false;
+  return ended.si_pid == child;
+}
+
 /// The child's half of `start`, between fork and exec.
 [[noreturn]] void become(const child_options& how, int output, pid_t parent) noexcept {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -80,6 +88,7 @@ result<child_process> child_process::start(const child_options& how) {
   child.output_ = pipe[0];
   ::fcntl(child.output_, F_SETFL, O_NONBLOCK);
   const pid_t parent = ::getpid();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what it leaves behind becomes our child
   child.pid_ = ::fork();
   if (child.pid_ == 0) become(how, pipe[1], parent);
   ::close(pipe[1]);
@@ -94,14 +103,16 @@ child_process::child_process(child_process&& other) noexcept
       output_(std::exchange(other.output_, -1)),
       ending_(std::exchange(other.ending_, -1)),
       reaped_(other.reaped_),
+      group_reaped_(other.group_reaped_),
       status_(other.status_),
       partial_(std::move(other.partial_)) {}
 
 child_process::~child_process() {
-  if (pid_ > 0 && !reaped_) {
-    ::kill(pid_, SIGKILL);
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+  if (pid_ > 0) {
+    signal(SIGKILL);
+    await_end(pid_, 0);
+    (void)ended();
+    reap_group(0);
   }
   close_if_open(output_);
   close_if_open(ending_);
@@ -132,8 +143,22 @@ void child_process::signal(int number) noexcept {
 }
 
 std::optional<int> child_process::ended() noexcept {
-  if (!reaped_ && pid_ > 0 && ::waitpid(pid_, &status_, WNOHANG) == pid_) reaped_ = true;
-  return reaped_ ? std::optional(status_) : std::nullopt;
+  if (pid_ <= 0) return std::nullopt;
+  if (!reaped_ && await_end(pid_, WNOHANG)) {
+    ::kill(-pid_, SIGKILL);  // while nobody else can have its number
+    reaped_ = ::waitpid(pid_, &status_, 0) == pid_;
+  }
+  if (!reaped_) return std::nullopt;
+  reap_group(WNOHANG);
+  return status_;
+}
+
+void child_process::reap_group(int options) noexcept {
+  while (!group_reaped_) {
+    const auto reaped = ::waitpid(-pid_, nullptr, options);
+    if (reaped == 0) return;
+    group_reaped_ = reaped < 0 && errno == ECHILD;
+  }
 }
 
 void child_process::end_all(const std::vector<child_process*>& children,

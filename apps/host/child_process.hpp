@@ -19,8 +19,8 @@ struct child_options {
 
 /// A program that runs as our child, and never outlives us: the kernel kills it when we die, by whatever
 /// cause. Its standard output comes to us by a pipe, its standard input is empty, and it has a process group
-/// of its own, so that Ctrl-C reaches us only. Start it from the main thread: the kernel binds its life to
-/// that of the thread.
+/// of its own, so that Ctrl-C reaches us only; whatever is left of that group at its end is killed. Start it
+/// from the main thread: the kernel binds its life to that of the thread.
 class child_process {
  public:
   static result<child_process> start(const child_options& how);
@@ -53,11 +53,13 @@ class child_process {
 
  private:
   child_process() = default;
+  void reap_group(int options) noexcept;
 
   pid_t pid_ = -1;
   int output_ = -1;
   int ending_ = -1;
   bool reaped_ = false;
+  bool group_reaped_ = false;  // what it left behind
   int status_ = 0;
   std::string partial_;
 };

@@ -3,13 +3,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "apps/host/child_process.hpp"
 #include "apps/host/interrupt.hpp"
+#include "apps/host/memory_keeper.hpp"
 #include "apps/host/network.hpp"
 #include "apps/host/temporary_folder.hpp"
 
@@ -84,13 +87,27 @@ TEST_CASE("children end when told to, and are killed when they do not") {
   CHECK(frozen.ended().has_value());
 }
 
+TEST_CASE("what a child leaves behind goes with it") {
+  pid_t left = -1;
+  {
+    auto child = shell("sleep 100 & echo $!; exit 3");
+    std::vector<std::string> lines;
+    REQUIRE(comes_true([&] { return !(lines = child.read_lines()).empty(); }));
+    left = std::stoi(lines.front());
+    await_end(child);
+    CHECK(describe_ending(*child.ended()) == "exit code 3");
+  }
+  CHECK(::kill(left, 0) != 0);  // not even as a zombie
+}
+
 TEST_CASE("a child dies with its parent, whatever kills that") {
   const auto pid = std::stoi(line_of_killed([](int out) {
     auto child = child_process::start({.command = {"/bin/sleep", "100"}});
     ::dprintf(out, "%d\n", child->pid());
     ::pause();
   }));
-  CHECK(comes_true([pid] { return ::kill(pid, 0) != 0; }));
+  // It is ours to reap if we have started children before.
+  CHECK(comes_true([pid] { return ::waitpid(pid, nullptr, WNOHANG) == pid || ::kill(pid, 0) != 0; }));
 }
 
 TEST_CASE("a temporary folder goes with its owner, whatever kills that") {
@@ -111,6 +128,45 @@ TEST_CASE("a temporary folder goes with its owner, whatever kills that") {
     ::pause();
   });
   CHECK(comes_true([&] { return !std::filesystem::exists(path); }));
+}
+
+/// From the kill of a process with much memory to the closing of its descriptors.
+std::chrono::nanoseconds time_to_close(bool keep) {
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::close(pipe[0]);
+    if (keep && !keep_memory_past_our_end()) ::_exit(1);
+    const std::vector<char> memory(std::size_t{256} << 20, 'x');
+    ::dprintf(pipe[1], "%c", memory.back());
+    ::pause();
+    ::_exit(1);
+  }
+  ::close(pipe[1]);
+  char byte = 0;
+  REQUIRE(::read(pipe[0], &byte, 1) == 1);
+  const auto start = apps::host::clock::now();
+  ::kill(pid, SIGKILL);
+  const auto end = ::read(pipe[0], &byte, 1);
+  const auto closed = apps::host::clock::now() - start;
+  ::close(pipe[0]);
+  ::waitpid(pid, nullptr, 0);
+  REQUIRE(end == 0);
+  return closed;
+}
+
+TEST_CASE("a killed process closes its connections before it gives its memory back") {
+  std::vector<std::chrono::nanoseconds> with;
+  std::vector<std::chrono::nanoseconds> without;
+  for (int i = 0; i < 5; ++i) {
+    without.push_back(time_to_close(false));
+    with.push_back(time_to_close(true));
+  }
+  std::sort(with.begin(), with.end());
+  std::sort(without.begin(), without.end());
+  INFO(with[2].count() << " ns with a keeper, " << without[2].count() << " ns without");
+  CHECK(with[2] < without[2] / 4);
 }
 
 TEST_CASE("a program's last words are in the error") {

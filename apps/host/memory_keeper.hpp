@@ -1,0 +1,22 @@
+#pragma once
+
+#include "schemas/errors.hpp"
+
+namespace baton::apps::host {
+
+/// Makes the death of this process known at once, however much memory it has.
+///
+/// The kernel takes a killed process apart in order: first its memory, then its descriptors (`do_exit` in
+/// Linux: `exit_mm` before `exit_files`). Peers learn of the death by the closing of their connections, so
+/// they learn it only after gigabytes of weights and KV have been given back. A small process that shares our
+/// memory and nothing else holds it a moment longer: the connections close first, then it ends and the memory
+/// goes.
+///
+/// It helps when this process alone is killed or crashes. If everything around it is killed as well (a whole
+/// control group, a whole machine), peers learn of it as they would without.
+///
+/// Call it once, from the thread that runs `main`, while few descriptors are open. The process it makes has
+/// no parent's signals, no descriptors and no work; it is not reported to `wait`.
+result<void> keep_memory_past_our_end();
+
+}  // namespace baton::apps::host
