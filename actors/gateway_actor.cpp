@@ -434,8 +434,8 @@ struct gateway_state {
     std::map<session_id, history_point> held;
     for (const held_session& it : order->held)
       held[it.session] = it.logged;
-    constexpr std::size_t most_tokens =
-        limits::message_bytes / 8;  // the others open their turns by themselves
+    // The others open their turns by themselves.
+    constexpr std::size_t most_tokens = limits::control_bytes / (2 * sizeof(token_id));
     std::size_t tokens = 0;
     for (auto& [id, turn] : turns) {
       if (turn->session().group != order->group) continue;

@@ -406,7 +406,7 @@ void graph_reader::read_link(const toml::table& table, std::size_t number) {
     return wrong ? kind : std::string{};
   });
   const auto targets = read_targets(link);
-  link.one_of("transport", {"ucx", "ucx-shm"}, placed.link.transport);
+  link.one_of("transport", {"ucx", "ucx-shm", "tcp"}, placed.link.transport);
   read_every_tokens(link, placed.link.every_tokens);
   placed.transport_line = link.line_of("transport");
   placed.every_line = link.line_of("every_tokens");

@@ -75,7 +75,7 @@ struct node_entry {
 struct link_entry {
   std::string from;
   std::string to;
-  std::string transport = "ucx";  ///< ucx | ucx-shm
+  std::string transport = "ucx";  ///< ucx | ucx-shm | tcp
   std::uint32_t every_tokens = 1;
 
   friend bool operator==(const link_entry&, const link_entry&) = default;

@@ -13,6 +13,7 @@
 #include "actors/standby_actor.hpp"
 #include "gpu/host_device.hpp"
 #include "schemas/log.hpp"
+#include "transports/tcp_transport.hpp"
 #include "transports/ucx_transport.hpp"
 
 namespace baton::actors {
@@ -46,10 +47,13 @@ result<std::unique_ptr<transports::transport>> make_transport(
       return std::unique_ptr<transports::transport>{
           std::make_unique<transports::ucx_transport>(options, sink)};
     }
+    if (how.transport == "tcp")
+      return std::unique_ptr<transports::transport>{std::make_unique<transports::tcp_transport>(sink)};
   } catch (const std::exception& problem) {
     return {errc::io_failed, "transport " + how.transport + ": " + problem.what()};
   }
-  return {errc::invalid_argument, "transport \"" + how.transport + "\": expected ucx, ucx-shm or inproc"};
+  return {errc::invalid_argument,
+          "transport \"" + how.transport + "\": expected ucx, ucx-shm, tcp or inproc"};
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ struct node_options {
   std::string control_listen = "127.0.0.1:0";
   std::string data_listen = "127.0.0.1:0";
   std::vector<std::string> replicate_to;  ///< names of the nodes that links lead to
-  std::string transport = "ucx";          ///< "ucx" (over TCP), "ucx-shm", or "inproc" (nodes of one process)
-  transport_factory make_transport;       ///< used instead of `transport` if set
+  std::string transport = "ucx";  ///< "ucx" (over TCP), "ucx-shm", "tcp", or "inproc" (nodes of one process)
+  transport_factory make_transport;  ///< used instead of `transport` if set
   std::string network_devices;  ///< "ucx": interfaces to use, e.g. "lo"; empty: chosen by the listen address
   std::string commit = "semi-sync";              ///< async | semi-sync | quorum:K | strict
   std::uint32_t every_tokens = 1;                ///< rows are shipped after this many tokens at the latest

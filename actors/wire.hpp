@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "schemas/codec.hpp"
-#include "schemas/limits.hpp"
 
 namespace baton::actors {
 
@@ -39,7 +38,7 @@ class wire {
   template <class Inspector>
   friend typename Inspector::result_type inspect(Inspector& f, wire& x) {
     const auto check = [&]() -> caf::error {
-      if (x.bytes_.size() % 8 != 0 || x.bytes_.size() > limits::message_bytes)
+      if (x.bytes_.size() % 8 != 0 || x.bytes_.size() > most_bytes<Message>)
         return caf::sec::invalid_argument;
       return caf::none;
     };

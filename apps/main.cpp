@@ -77,7 +77,7 @@ void add_cluster_options(CLI::App& command, demo::cluster_options& cluster) {
                   "When a token is shown to the client: async, semi-sync, quorum:K, strict")
       ->capture_default_str();
   command.add_option("--transport", cluster.transport, "How KV travels")
-      ->check(CLI::IsMember({"ucx", "ucx-shm"}))
+      ->check(CLI::IsMember({"ucx", "ucx-shm", "tcp"}))
       ->capture_default_str();
   command.add_option("--decode-us", cluster.decode_us, "Toy engine: time per token, in microseconds")
       ->check(CLI::Range(0U, 10'000'000U))

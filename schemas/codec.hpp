@@ -7,6 +7,7 @@
 
 #include "schemas/control.hpp"
 #include "schemas/errors.hpp"
+#include "schemas/limits.hpp"
 #include "schemas/link.hpp"
 
 /// Messages as bytes: Cap'n Proto, one flat message each, with read limits (see `limits.hpp`). This is the
@@ -21,6 +22,14 @@ std::vector<std::byte> encode(const Message& message);
 /// read limit, or carries an unknown variant: never an exception, never an assertion.
 template <class Message>
 result<Message> decode(std::span<const std::byte> bytes);
+
+/// Largest form of a message that `decode` reads.
+template <class Message>
+inline constexpr std::size_t most_bytes = limits::control_bytes;
+template <>
+inline constexpr std::size_t most_bytes<link_frame> = limits::message_bytes;
+template <>
+inline constexpr std::size_t most_bytes<delta_descriptor> = limits::descriptor_bytes;
 
 /// The name of a message type on the control plane, e.g. "baton.open_turn"; the same on every node.
 template <class Message>

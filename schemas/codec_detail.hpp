@@ -87,7 +87,7 @@ std::vector<std::byte> encode_as(const Message& message) {
 /// Reads a message of schema struct `Wire` by `get(reader, value)`, with the read limits.
 template <class Wire, class Message>
 result<Message> decode_as(std::span<const std::byte> bytes) {
-  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0 || bytes.size() > limits::message_bytes)
+  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0 || bytes.size() > most_bytes<Message>)
     return {errc::malformed, "message of " + std::to_string(bytes.size()) + " bytes"};
   kj::Array<capnp::word> aligned;  // std::vector cannot hold words: they have no constructor
   const std::size_t words = bytes.size() / sizeof(capnp::word);

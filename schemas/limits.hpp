@@ -13,9 +13,10 @@ using std::chrono::milliseconds;
 // --- messages
 // ---------------------------------------------------------------------------------------------------------
 
-/// Largest control or record message. A prompt of 128k tokens is 512 KiB; one message carries it with room to
-/// spare.
+/// Largest message of the data plane: the records of `record_tokens` and much room to spare.
 inline constexpr std::size_t message_bytes = 1U << 20;
+/// Largest message of the control plane: the prompt of the longest session, 4 MiB, and as much again.
+inline constexpr std::size_t control_bytes = 8U << 20;
 /// Deepest nesting we read. Our schemas nest 5 deep; anything deeper is not ours.
 inline constexpr int message_nesting = 12;
 /// Words a reader may traverse, as a multiple of the message: guards against amplification by shared
@@ -30,6 +31,7 @@ static_assert(descriptor_bytes < message_bytes && descriptor_bytes <= 8140);
 
 /// Longest token log of one session: the longest context among models in use (1M tokens).
 inline constexpr std::uint32_t session_tokens = 1U << 20;
+static_assert(session_tokens * sizeof(std::int32_t) * 2 <= control_bytes);
 /// Tokens in one record message: 64k tokens are 256 KiB, well under `message_bytes`.
 inline constexpr std::uint32_t record_tokens = 1U << 16;
 static_assert(record_tokens * sizeof(std::int32_t) * 2 <= message_bytes);

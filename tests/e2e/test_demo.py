@@ -78,6 +78,9 @@ class Demo(Case):
         outcome = self.check_outcome("--transport", "ucx-shm")
         self.assertNotIn("tcp", outcome["transport"])
 
+    def test_plain_sockets(self):
+        self.assertEqual(self.check_outcome("--transport", "tcp")["transport"], "tcp")
+
     def test_commit_rules(self):
         for rule in ("async", "quorum:1", "strict"):
             with self.subTest(rule):

@@ -56,6 +56,16 @@ TEST_CASE("a stream survives the death of its primary") {
   CHECK(stream->finished_->recomputed_tokens <= 8);
 }
 
+TEST_CASE("a prompt larger than any message of the data plane survives the death of its primary") {
+  cluster_options how;
+  how.step = 200us;
+  how.engine.context_tokens = 1U << 19;
+  cluster it{how};
+  const auto stream =
+      through_kills(it, ask(std::string(limits::message_bytes / sizeof(token_id) + 20'000, 'x'), 500), {20});
+  CHECK(stream->finished_->prompt_tokens > limits::message_bytes / sizeof(token_id));
+}
+
 TEST_CASE("case 13: a stop string split over the hand-over") {
   cluster it{slow()};
   auto request = ask("say:all is well END# and never this\n", 60);

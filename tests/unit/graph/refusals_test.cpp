@@ -125,7 +125,7 @@ const std::vector<refusal> refusals{
     {19, "engine = { type = \"toy\", sessions = 1 }",
      "f.toml:19: actor.a.engine.sessions: expected a whole number from 2 to 4096, found 1"},
     {28, "transport = \"rdma\"",
-     "f.toml:28: link[1].transport: expected \"ucx\" or \"ucx-shm\", found \"rdma\""},
+     "f.toml:28: link[1].transport: expected \"ucx\", \"ucx-shm\" or \"tcp\", found \"rdma\""},
     {20, "data_listen = \"here\"",
      "f.toml:20: actor.a.data_listen: expected \"host:port\", or \"shm:NAME\" for links of \"ucx-shm\", "
      "found \"here\""},

@@ -52,7 +52,7 @@ bool sane(std::span<const std::byte> input) {
   const auto got = decode<Message>(input);
   if (!got.ok()) return got.code() == errc::malformed;
   const bytes again = encode(*got);
-  if (again.size() > limits::message_bytes) return true;  // what was shared is written out
+  if (again.size() > limits::control_bytes) return true;  // what was shared is written out
   const auto back = decode<Message>(again);
   return back.ok() && encode(*back) == again;
 }
@@ -88,7 +88,7 @@ constexpr std::chrono::milliseconds quick{5000};
 }  // namespace
 
 TEST_CASE("empty, odd and oversized input is refused by every message") {
-  const bytes large(limits::message_bytes + 8);
+  const bytes large(limits::control_bytes + 8);
   for_each_message([&](auto type) {
     using message = typename decltype(type)::type;
     INFO(wire_name<message>());
