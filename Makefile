@@ -72,7 +72,7 @@ check: ## format, style and clang-tidy
 	@$(MAKE) build PRESET=release
 	@tools/tidy.sh
 
-bench: ## benchmarks, each beside its peer or its limit
+bench: python ## benchmarks, each beside its peer or its limit
 	@$(MAKE) build PRESET=release
 	@$(CTEST) -j 1 --verbose --test-dir build/release -L '^bench$$'
 

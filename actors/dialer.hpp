@@ -82,7 +82,7 @@ result<std::string> publish(caf::actor_system& system, const directory_ptr& loca
 /// Connects without blocking: exactly one of the two callbacks runs later, in the actor's own context.
 template <class Handle, class Self>
 void dial(Self* self, const directory_ptr& local, const std::string& address,
-          std::function<void(Handle)> found, std::function<void(error)> failed) {
+          const std::function<void(Handle)>& found, const std::function<void(error)>& failed) {
   if (address.starts_with(local_prefix)) {
     auto known = local == nullptr ? nullptr : local->find(address);
     if (known != nullptr)

@@ -114,7 +114,7 @@ struct gateway_state {
       };
       dial<primary_actor>(
           self, local, it.control_address,
-          [this, self, who, lost](primary_actor found) {
+          [this, self, who, lost](const primary_actor& found) {
             nodes[who].primary = found;
             self->monitor(found);
             self->request(found, limits::request_timeout, wire<gateway_hello>{{self_id}},

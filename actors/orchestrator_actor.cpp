@@ -233,8 +233,8 @@ struct orchestrator_state {
 
 orchestrator_core_actor::behavior_type orchestrator_behavior(
     orchestrator_core_actor::stateful_pointer<orchestrator_state> self,
-    std::shared_ptr<std::unique_ptr<stores::record_store>> store,
-    std::shared_ptr<std::unique_ptr<protocol::cluster_table>> table, std::uint64_t term) {
+    const std::shared_ptr<std::unique_ptr<stores::record_store>>& store,
+    const std::shared_ptr<std::unique_ptr<protocol::cluster_table>>& table, std::uint64_t term) {
   auto& state = self->state;
   state.init(self, std::move(*store), std::move(*table), term);
   return {
@@ -253,7 +253,8 @@ orchestrator_core_actor::behavior_type orchestrator_behavior(
 
 }  // namespace
 
-result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system, orchestrator_options how,
+result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system,
+                                                    const orchestrator_options& how,
                                                     std::unique_ptr<stores::record_store> store) {
   const auto term = store->begin_term();
   if (!term) return term.failure();

@@ -20,7 +20,8 @@ namespace baton::actors {
 /// | `in_sync_change` | `in_sync_reply` | compare-and-swap |
 /// | `status` | JSON | for people |
 /// | `tick` | | silence becomes suspicion |
-result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system, orchestrator_options how,
+result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system,
+                                                    const orchestrator_options& how,
                                                     std::unique_ptr<stores::record_store> store);
 
 }  // namespace baton::actors

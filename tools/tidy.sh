@@ -16,22 +16,32 @@ find "$results" -type f -mtime +30 -delete
 # Files that cost more than they give, a reason each.
 export skipped=""
 
-# Prints, for each file, its path and the command that preprocesses it, separated by NUL.
+# Where clang-tidy finds how the files are compiled: as in the build, but without g++'s precompiled header.
+database=$(mktemp -d)
+export database
+trap 'rm -rf "$database"' EXIT
+
+# Prints, for each file, its path and the command that preprocesses it, separated by NUL. Writes the database.
 list_files() {
   python3 - "$@" <<'PYTHON'
 import json, os, shlex, sys
 wanted, skipped = {os.path.abspath(name) for name in sys.argv[1:]}, os.environ["skipped"].split()
-rooms = ("schemas/", "transports/", "gpu/", "actors/protocol/", "actors/engines/", "actors/text/")
-seen = set()
+rooms = ("schemas/", "transports/", "gpu/", "actors/", "apps/")
+seen, entries = set(), []
 for entry in json.load(open(os.environ["build"] + "/compile_commands.json")):
     name = os.path.relpath(os.path.join(entry["directory"], entry["file"]))
     if not name.startswith(rooms) or name in skipped or name in seen or (wanted and os.path.abspath(name) not in wanted):
         continue
     seen.add(name)
-    command = [word for word in shlex.split(entry["command"]) if not word.endswith("ccache")]
+    command = [word for word in shlex.split(entry["command"]) if not word.endswith("ccache") and word != "-Winvalid-pch"]
+    included = [i for i, word in enumerate(command) if word == "-include" and "cmake_pch" in command[i + 1]]
+    for i in reversed(included):
+        del command[i:i + 2]
+    entries.append({"directory": entry["directory"], "file": entry["file"], "arguments": list(command)})
     command[command.index("-o") + 1] = "-"
     preprocess = "cd " + shlex.quote(entry["directory"]) + " && " + shlex.join([*command, "-E", "-P", "-C"])
     sys.stdout.write(name + "\0" + preprocess + "\0")
+json.dump(entries, open(os.environ["database"] + "/compile_commands.json", "w"))
 PYTHON
 }
 
@@ -41,7 +51,7 @@ check_file() {
   key=$({ echo "$file"; clang-tidy --version; cat .clang-tidy; bash -c "$preprocess"; } | sha256sum | cut -c 1-32) || return 1
   [ ! -e "$results/$key" ] || return 0
   # g++ accepts a few warning flags that clang does not know.
-  clang-tidy -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option "$file" \
+  clang-tidy -p "$database" --quiet --extra-arg=-Wno-unknown-warning-option "$file" \
     2> >(grep -vE '^[0-9]+ warnings?.* generated' >&2) ||
     { echo "tidy: $file; repeat with: tools/tidy.sh $build $file" >&2; return 1; }
   touch "$results/$key"
@@ -49,8 +59,7 @@ check_file() {
 export -f check_file
 
 [ -f "$build/compile_commands.json" ] || { echo "tidy: no $build/compile_commands.json; run make build first" >&2; exit 1; }
-list=$(mktemp)
-trap 'rm -f "$list"' EXIT
+list=$database/files
 list_files "$@" >"$list"
 [ -s "$list" ] || { echo "tidy: $build compiles none of the files asked for" >&2; exit 1; }
 xargs -0 -n 2 -P "${JOBS:-2}" bash -c 'check_file "$@"' check_file <"$list"
