@@ -1,4 +1,3 @@
-include(${CMAKE_CURRENT_LIST_DIR}/tsan.cmake)
 
 add_executable(peer_process transports/peer_process.cpp)
 target_include_directories(peer_process PRIVATE ${PROJECT_SOURCE_DIR})
