@@ -43,9 +43,7 @@ incarnation fresh_incarnation() {
 class runtime_body final : public runtime {
  public:
   runtime_body(std::size_t threads, std::shared_ptr<local_network> local)
-      : config_(threads), system_(config_), local_(std::move(local)) {
-    system_.await_actors_before_shutdown(false);
-  }
+      : held_(threads), system_(held_.get()), local_(std::move(local)) {}
   ~runtime_body() override { stop(); }
 
   result<std::string> add_orchestrator(const orchestrator_options& how) override {
@@ -140,8 +138,8 @@ class runtime_body final : public runtime {
     waiter->wait_for(actor);
   }
 
-  system_config config_;
-  caf::actor_system system_;
+  held_system held_;
+  caf::actor_system& system_;
   std::shared_ptr<local_network> local_;
   std::mutex guard_;
   std::map<std::string, std::unique_ptr<node>> nodes_;
@@ -162,8 +160,8 @@ result<std::unique_ptr<runtime>> runtime::start(std::size_t threads, std::shared
 result<std::string> fetch_status(const std::string& orchestrator, std::chrono::milliseconds timeout) {
   const auto where = parse_endpoint(orchestrator);
   if (!where) return where.failure();
-  system_config config{1};
-  caf::actor_system system{config};
+  held_system held{1};
+  caf::actor_system& system = held.get();
   auto found = system.middleman().remote_actor<orchestrator_actor>(where->host, where->port);
   if (!found)
     return {errc::connection_lost, "orchestrator " + orchestrator + ": " + system.render(found.error())};

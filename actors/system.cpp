@@ -1,6 +1,9 @@
 #include "actors/system.hpp"
 
 #include <chrono>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include <caf/io/all.hpp>
 
@@ -43,6 +46,18 @@ system_config::system_config(std::size_t threads) {
   set("scheduler.max-threads", threads);
   set("middleman.heartbeat-interval", caf::timespan{std::chrono::milliseconds{200}});
   set("middleman.connection-timeout", caf::timespan{std::chrono::seconds{2}});
+}
+
+held_system::held_system(std::size_t threads) : body_(std::make_unique<body>(threads)) {
+  get().await_actors_before_shutdown(false);
+}
+
+held_system::~held_system() {
+  static std::mutex guard;
+  static auto& left_behind =
+      *new std::vector<std::unique_ptr<body>>;  // outlives the statics of all libraries
+  const std::lock_guard lock{guard};
+  left_behind.push_back(std::move(body_));
 }
 
 }  // namespace baton::actors

@@ -35,22 +35,25 @@ void cluster::await(const std::function<bool(const std::string&)>& condition,
   }
 }
 
-void cluster::await_in_sync() {
-  await_sets(true);
+void cluster::await_in_sync(std::uint64_t rows) {
+  await_sets(rows);
 }
 void cluster::await_in_sync_members() {
-  await_sets(false);
+  await_sets(std::nullopt);
 }
 
-void cluster::await_sets(bool without_lag) {
+void cluster::await_sets(std::optional<std::uint64_t> rows) {
   await([&](const std::string& status) {
     const auto json = nlohmann::json::parse(status, nullptr, false);
     if (!json.is_object() || !json.contains("cluster") || !json["cluster"].contains("groups")) return false;
-    for (const auto& group : json["cluster"]["groups"])
+    std::uint64_t held = 0;
+    for (const auto& group : json["cluster"]["groups"]) {
       if (group["owner"] == "" || group["in_sync"].size() + 1 < nodes_.size() ||
-          (without_lag && group.value("lag_tokens", 1) != 0))
+          (rows && group.value("lag_tokens", 1) != 0))
         return false;
-    return true;
+      held += group.value("synced_tokens", std::uint64_t{0});
+    }
+    return held >= rows.value_or(0);
   });
 }
 

@@ -161,8 +161,10 @@ class cluster {
   /// The faulty transport of a node that was given faults.
   transports::faulty_transport& faulty(const std::string& name) { return *faulty_.at(name); }
 
-  /// Waits until every group has an owner, all standbys that are alive in its in-sync set, and no lag.
-  void await_in_sync();
+  /// Waits until every group has an owner, all standbys that are alive in its in-sync set, and no lag behind
+  /// the `rows` or more that the owners' engines hold. (The status is a snapshot: without `rows` it may be of
+  /// before the last turn.)
+  void await_in_sync(std::uint64_t rows);
   /// The same without regard to lag.
   void await_in_sync_members();
   /// Sums a figure of all nodes, e.g. {"replica", "corrupt"}.
@@ -185,7 +187,7 @@ class cluster {
   }
 
  private:
-  void await_sets(bool without_lag);
+  void await_sets(std::optional<std::uint64_t> rows);
 
   cluster_options how_;
   std::shared_ptr<actors::runtime::local_network> network_ = actors::runtime::make_local_network();

@@ -47,7 +47,10 @@ TEST_CASE("case 33: a session with no new tokens keeps its KV through a failover
   };
   const auto undisturbed = next_turn("cold", cold("cold")->text_);
   const auto first = cold("moved");
-  it.await_in_sync();
+  const auto rows_of = [](const transcript& of) {  // the last token has none yet
+    return of.finished_->prompt_tokens + of.finished_->completion_tokens - 1;
+  };
+  it.await_in_sync(rows_of(*undisturbed) + rows_of(*first));
   it.kill(first->pieces_.front().node);
   const auto second = next_turn("moved", first->text_);
   CHECK(second->text_ == undisturbed->text_);
@@ -75,7 +78,7 @@ TEST_CASE("case 35: lengths at the block edge, every token and every sixteen") {
       // Between the last report and the kill a few more tokens were generated.
       CHECK(stream->finished_->recomputed_tokens <= every + 8);
       it.start_node(node);
-      it.await_in_sync();
+      it.await_in_sync(stream->finished_->prompt_tokens);
     }
   }
 }
