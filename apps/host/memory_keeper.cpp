@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,12 +17,15 @@
 namespace baton::apps::host {
 namespace {
 
+/// Giving gigabytes back takes a core for a while, just when a successor on this machine may need it.
+constexpr int least_urgent = 19;
 constexpr std::size_t stack_bytes = std::size_t{64} << 10;
 
 /// Runs in our memory, with the thread-local storage of the thread that made it: it must not fail a call of
 /// the C library (which would set that thread's `errno`) nor allocate.
 int wait_for_end(void* argument) {
   ::prctl(PR_SET_NAME, "baton-keeper");
+  ::setpriority(PRIO_PROCESS, 0, least_urgent);
   ::dup2(*static_cast<int*>(argument), STDIN_FILENO);
   ::close_range(STDIN_FILENO + 1, ~0U, 0);
   pollfd ours{STDIN_FILENO, POLLIN, 0};
