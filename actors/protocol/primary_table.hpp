@@ -183,6 +183,10 @@ class primary_table {
   [[nodiscard]] const counters& counted() const noexcept { return counters_; }
   [[nodiscard]] std::size_t sessions() const noexcept { return sessions_.size(); }
   [[nodiscard]] bool owns(group_id group) const { return groups_.contains(group); }
+  /// For checkers: the log of a session run here, or nullptr; and the names of the standbys whose
+  /// acknowledgement is waited for now, none if the group is not owned.
+  [[nodiscard]] const session_log* log_of(session_id session) const;
+  [[nodiscard]] std::vector<std::string> waits_for(group_id group) const;
 
  private:
   enum class phase : std::uint8_t {

@@ -275,17 +275,28 @@ primary_effects primary_table::on_engine_failure(session_id id, run_number run, 
   return effects;
 }
 
+const session_log* primary_table::log_of(session_id session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? nullptr : &found->second.log;
+}
+
+std::vector<std::string> primary_table::waits_for(group_id group) const {
+  std::vector<std::string> out;
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return out;
+  for (const process_id& member : found->second.record.in_sync)
+    out.push_back(member.name);
+  for (const auto& [name, state] : found->second.standbys)
+    if (state.joining && find_by_name(found->second.record.in_sync, name) == nullptr) out.push_back(name);
+  return out;
+}
+
 std::vector<commit_rule::standby_position> primary_table::waited_for(const served& session) const {
   std::vector<commit_rule::standby_position> out;
-  const owned_group& group = groups_.at(session.group);
-  const auto add = [&](const std::string& name) {
+  for (const std::string& name : waits_for(session.group)) {
     const auto held = session.held.find(name);
     out.push_back(held == session.held.end() ? commit_rule::standby_position{} : held->second);
-  };
-  for (const process_id& member : group.record.in_sync)
-    add(member.name);
-  for (const auto& [name, state] : group.standbys)
-    if (state.joining && find_by_name(group.record.in_sync, name) == nullptr) add(name);
+  }
   return out;
 }
 
