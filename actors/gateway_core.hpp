@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "actors/completion_service.hpp"
 #include "actors/engines/tokenizer.hpp"
+#include "actors/gateway_routes.hpp"
 #include "actors/gateway_sessions.hpp"
 #include "actors/gateway_turn.hpp"
 #include "schemas/control.hpp"
@@ -81,15 +81,15 @@ class gateway_core {
   /// Ignored if it is older than the one known.
   void on_view(cluster_view view, time_point now);
   /// The node has taken our hello: turns may be opened there, until it is lost or leaves the view.
-  void on_node_known(const process_id& node);
+  void on_node_known(const process_id& node) { routes_.on_node_known(node); }
   void on_node_lost(const process_id& node, time_point now);
   /// Turns that nobody serves are asked for again, or fail.
   gateway_effects on_tick(time_point now);
 
   /// The newest view, with what seals have said since.
-  [[nodiscard]] const cluster_view& view() const noexcept { return view_; }
+  [[nodiscard]] const cluster_view& view() const noexcept { return routes_.view(); }
   /// A node can take a turn.
-  [[nodiscard]] bool ready() const { return choose_group() != nullptr; }
+  [[nodiscard]] bool ready() const { return routes_.choose_group(sessions_) != nullptr; }
   [[nodiscard]] const counters& counted() const noexcept { return counters_; }
   [[nodiscard]] std::size_t open_turns() const noexcept { return turns_.size(); }
   [[nodiscard]] std::size_t sessions() const noexcept { return sessions_.size(); }
@@ -108,17 +108,14 @@ class gateway_core {
     epoch asked{};
   };
 
-  // Routes.
-  [[nodiscard]] const group_record* record_of(group_id group) const;
-  [[nodiscard]] const process_id* owner_of(group_id group) const;
-  [[nodiscard]] const node_view* view_of(const process_id& node) const;
-  [[nodiscard]] const group_record* choose_group() const;
-  [[nodiscard]] std::uint32_t context_of(group_id group) const;
-
-  // Turns.
-  result<turn_header> header_for(const completion_request& request, const gateway_session& session,
-                                 const placed_prompt& placed) const;
+  /// Begins the turn in the session's log.
+  result<turn_header> open(const completion_request& request, gateway_session& session,
+                           const placed_prompt& placed) const;
+  void begin(std::unique_ptr<gateway_turn> turn, const turn_header& header, time_point now,
+             gateway_effects& effects);
   void refuse(const completion_service::receiver& events, const error& why);
+  /// Asks the owner of the turn's group to run it, given the part of its history that the owner is thought to
+  /// lack.
   void ask(gateway_turn& turn, session_piece piece, time_point now, gateway_effects& effects);
   void tell_of_end(const gateway_turn& turn, position keep, gateway_effects& effects) const;
   void on_reply(gateway_turn& turn, const open_turn_reply& reply, epoch asked, time_point now,
@@ -138,9 +135,8 @@ class gateway_core {
   std::map<std::uint64_t, question> questions_;
   std::uint64_t next_ticket_ = 1;
 
-  cluster_view view_;
+  gateway_routes routes_;
   std::map<group_id, epoch> sealed_;
-  std::set<process_id> known_;  // nodes that have taken our hello
 };
 
 }  // namespace baton::actors

@@ -9,42 +9,6 @@
 #include "actors/messages.hpp"
 #include "actors/wire.hpp"
 
-// Messages that never leave the process: CAF need not know how to write them.
-#define BATON_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(type)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::run_engine)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::allow_engine)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::stop_engine)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::cut_engine)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::drop_engine)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::engine_step)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::take_replicas)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::return_replicas)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::begin_replication)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::replicate_records)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::end_replication)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::superseded)
-BATON_LOCAL_MESSAGE(baton::actors::engine_failed)
-BATON_LOCAL_MESSAGE(baton::actors::import_order)
-BATON_LOCAL_MESSAGE(baton::actors::import_done)
-BATON_LOCAL_MESSAGE(baton::actors::export_order)
-BATON_LOCAL_MESSAGE(baton::actors::export_policy)
-BATON_LOCAL_MESSAGE(baton::actors::exported_rows)
-BATON_LOCAL_MESSAGE(baton::actors::packed_slot)
-BATON_LOCAL_MESSAGE(baton::actors::unpack_order)
-BATON_LOCAL_MESSAGE(baton::actors::unpacked_rows)
-BATON_LOCAL_MESSAGE(baton::actors::replica_orders)
-BATON_LOCAL_MESSAGE(baton::actors::taken_replicas)
-BATON_LOCAL_MESSAGE(baton::actors::link_target)
-BATON_LOCAL_MESSAGE(baton::actors::inbound_frame)
-BATON_LOCAL_MESSAGE(baton::actors::connection_lost)
-BATON_LOCAL_MESSAGE(baton::actors::link_report)
-BATON_LOCAL_MESSAGE(baton::actors::link_news)
-BATON_LOCAL_MESSAGE(baton::actors::rows_held)
-BATON_LOCAL_MESSAGE(baton::actors::link_figures)
-BATON_LOCAL_MESSAGE(baton::actors::view_update)
-BATON_LOCAL_MESSAGE(baton::actors::lease_state)
-#undef BATON_LOCAL_MESSAGE
-
 /// Who says what to whom. The first three interfaces cross processes; the others stay within a node.
 namespace baton::actors {
 
@@ -108,3 +72,39 @@ using primary_core_actor =
                           caf::reacts_to<orchestrator_actor>, caf::reacts_to<tick_atom>>;
 
 }  // namespace baton::actors
+
+// Messages that never leave the process: CAF need not know how to write them.
+#define BATON_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(type)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::run_engine)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::allow_engine)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::stop_engine)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::cut_engine)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::drop_engine)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::engine_step)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::take_replicas)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::return_replicas)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::begin_replication)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::replicate_records)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::end_replication)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::superseded)
+BATON_LOCAL_MESSAGE(baton::actors::engine_failed)
+BATON_LOCAL_MESSAGE(baton::actors::import_order)
+BATON_LOCAL_MESSAGE(baton::actors::import_done)
+BATON_LOCAL_MESSAGE(baton::actors::export_order)
+BATON_LOCAL_MESSAGE(baton::actors::export_policy)
+BATON_LOCAL_MESSAGE(baton::actors::exported_rows)
+BATON_LOCAL_MESSAGE(baton::actors::packed_slot)
+BATON_LOCAL_MESSAGE(baton::actors::unpack_order)
+BATON_LOCAL_MESSAGE(baton::actors::unpacked_rows)
+BATON_LOCAL_MESSAGE(baton::actors::replica_orders)
+BATON_LOCAL_MESSAGE(baton::actors::taken_replicas)
+BATON_LOCAL_MESSAGE(baton::actors::link_target)
+BATON_LOCAL_MESSAGE(baton::actors::inbound_frame)
+BATON_LOCAL_MESSAGE(baton::actors::connection_lost)
+BATON_LOCAL_MESSAGE(baton::actors::link_report)
+BATON_LOCAL_MESSAGE(baton::actors::link_news)
+BATON_LOCAL_MESSAGE(baton::actors::rows_held)
+BATON_LOCAL_MESSAGE(baton::actors::link_figures)
+BATON_LOCAL_MESSAGE(baton::actors::view_update)
+BATON_LOCAL_MESSAGE(baton::actors::lease_state)
+#undef BATON_LOCAL_MESSAGE
