@@ -105,8 +105,10 @@ link_figures link_driver::figures() const {
 void link_driver::carry_out(protocol::link_effects effects, const gpu::staging_slot* slot) {
   for (protocol::link_effect& effect : effects) {
     if (auto* frame = std::get_if<protocol::send_frame>(&effect)) {
+      BATON_ASSERT(connection_);  // the sender sends only while it is connected
       check(transport_.send_message(*connection_, encode(frame->frame)));
     } else if (auto* rows = std::get_if<protocol::send_rows>(&effect)) {
+      BATON_ASSERT(connection_ && slot != nullptr);  // rows are sent when they have been packed, not later
       check(send_rows(*rows, *slot));
     } else if (std::holds_alternative<protocol::link_stalled>(effect)) {
       log().warn("link stalled standby={}", standby_);
