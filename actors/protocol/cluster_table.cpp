@@ -11,7 +11,7 @@ constexpr std::size_t remembered_failovers = 256;
 }
 
 cluster_table::cluster_table(options how, std::vector<group_record> records, time_point now)
-    : how_(how), started_(now) {
+    : how_(how), started_(now), ticked_at_(now) {
   for (group_record& record : records)
     groups_.emplace(record.group, std::move(record));
 }
@@ -128,6 +128,11 @@ void cluster_table::lose(member& node, const std::string& cause, time_point now,
 
 cluster_effects cluster_table::on_tick(time_point now) {
   cluster_effects effects;
+  // If it was this process that slept, the heartbeats of the meantime are still behind this tick: silence means
+  // nothing. Two such ticks in a row are a slow clock or a busy machine, and judged.
+  const bool late = now - std::exchange(ticked_at_, now) > 5 * how_.tick_period;
+  if (late && !std::exchange(overslept_, true)) return effects;
+  overslept_ = false;
   // All who are dead are, before the first of their groups is given away: none may go to another of them.
   std::vector<std::pair<member*, const char*>> dead;
   for (auto& [name, node] : nodes_) {

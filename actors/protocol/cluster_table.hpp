@@ -60,6 +60,7 @@ class cluster_table {
     std::chrono::milliseconds lease = limits::lease;
     std::chrono::milliseconds stalled_after{
         30'000};  ///< a busy engine loop without progress for this long is dead
+    std::chrono::milliseconds tick_period{10};  ///< between calls of `on_tick`
   };
 
   /// `records`: what the store holds. Owners get one lease from `now` on before they can be called dead.
@@ -121,6 +122,8 @@ class cluster_table {
   std::map<std::string, std::vector<group_status>> statuses_;
   std::vector<failover_event> failovers_;
   std::uint64_t version_ = 0;
+  time_point ticked_at_;
+  bool overslept_ = false;
 };
 
 }  // namespace baton::actors::protocol

@@ -187,6 +187,8 @@ class primary_table {
   /// acknowledgement is waited for now, none if the group is not owned.
   [[nodiscard]] const session_log* log_of(session_id session) const;
   [[nodiscard]] std::vector<std::string> waits_for(group_id group) const;
+  /// Under which it owns the group here; 0 if it does not.
+  [[nodiscard]] baton::epoch epoch_of(group_id group) const;
 
  private:
   enum class phase : std::uint8_t {
@@ -241,6 +243,8 @@ class primary_table {
   std::vector<session_record> follow(served& session, const session_piece& history, const past_log& before,
                                      position kept);
   served* place_for(group_id group, const session_piece& history, primary_effects& effects);
+  /// The last turn has all its tokens: its end may not have been released before its owner was lost.
+  [[nodiscard]] bool complete(const session_log& log) const;
   void start_run(served& session, primary_effects& effects);
   void replicate(served& session, baton::epoch epoch, std::vector<session_record> records,
                  primary_effects& effects);

@@ -148,6 +148,14 @@ open_turn_reply primary_table::open(const open_turn& request, time_point now, pr
   return reply;
 }
 
+bool primary_table::complete(const session_log& log) const {
+  const turn_header& turn = *log.last_turn();
+  if (log.length() <= turn.prompt_end) return false;
+  const auto& ends = turn.parameters.end_tokens;
+  return log.length() - turn.prompt_end >= turn.parameters.max_tokens || log.length() >= how_.context_tokens ||
+         std::find(ends.begin(), ends.end(), log.tokens().back()) != ends.end();
+}
+
 void primary_table::start_run(served& session, primary_effects& effects) {
   const evaluation_plan plan{session.log.turns(), how_.prefill_chunk};
   const position last_due = session.log.length() - 1;
@@ -162,7 +170,7 @@ void primary_table::start_run(served& session, primary_effects& effects) {
       session.log.length() > turn.prompt_end ? last_due : std::max<position>(turn.base, 1) - 1;
   session.recomputed = known - std::min(known, rows);
   counters_.recomputed += session.recomputed;
-  session.finished = session.log.open_turn() == nullptr;
+  session.finished = session.log.open_turn() == nullptr || complete(session.log);
   session.run = 0;
   if (session.finished) return;
   session.run = next_run_++;
@@ -278,6 +286,11 @@ primary_effects primary_table::on_engine_failure(session_id id, run_number run, 
 const session_log* primary_table::log_of(session_id session) const {
   const auto found = sessions_.find(session);
   return found == sessions_.end() ? nullptr : &found->second.log;
+}
+
+baton::epoch primary_table::epoch_of(group_id group) const {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? baton::epoch{} : found->second.record.epoch;
 }
 
 std::vector<std::string> primary_table::waits_for(group_id group) const {
