@@ -96,6 +96,7 @@ TEST_CASE("gateway_core: a new owner seals the gateway while a turn is open") {
   CHECK(reply.turns[0].history.first == 4);  // what the new owner lacks
   CHECK(reply.turns[0].history.tokens.size() == 1);
   CHECK(it.core.sealed(group) == epoch{6});
+  CHECK(it.core.view().groups[0].owner == node_b);  // no view has said so yet
 
   it.generate("d");
   CHECK(it.hear(it.from_owner(5, epoch{5})).empty());  // the old one
