@@ -251,6 +251,7 @@ class primary_table {
   void cut_engine_to(served& session, position rows, primary_effects& effects);
   void release(served& session, bool lease_valid, primary_effects& effects);
   void release_group(group_id group, bool lease_valid, primary_effects& effects);
+  void pause_turn(served& session, primary_effects& effects);
   void stop_turn(served& session, position keep, primary_effects& effects);
   void consider_joining(owned_group& group, const std::string& standby, time_point now,
                         primary_effects& effects);

@@ -205,10 +205,14 @@ void primary_table::replicate(served& session, baton::epoch epoch, std::vector<s
   effects.emplace_back(replicate_records{{std::move(out)}});
 }
 
-void primary_table::stop_turn(served& session, position keep, primary_effects& effects) {
+void primary_table::pause_turn(served& session, primary_effects& effects) {
   if (session.run != 0) effects.emplace_back(stop_engine{session.log.session(), session.run});
   session.run = 0;
   session.live = false;
+}
+
+void primary_table::stop_turn(served& session, position keep, primary_effects& effects) {
+  pause_turn(session, effects);
   session.reports.clear();
   std::vector<session_record> records;
   keep = std::min(keep, session.log.length());
@@ -239,8 +243,9 @@ primary_effects primary_table::on_end_turn(const end_turn& request) {
 
 primary_effects primary_table::on_gateway_lost(const process_id& gateway) {
   primary_effects effects;
+  // The turn has not ended: the gateway may have lost no more than its connection, and opens it again.
   for (auto& [id, session] : sessions_)
-    if (session.live && session.gateway == gateway) stop_turn(session, session.released, effects);
+    if (session.live && session.gateway == gateway) pause_turn(session, effects);
   for (auto& [id, group] : groups_)
     if (group.unsealed.erase(gateway) != 0 && group.unsealed.empty() && group.state == phase::sealing)
       group.state = phase::serving;

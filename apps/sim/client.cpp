@@ -114,6 +114,8 @@ void client::lose(const std::shared_ptr<gateway>& gone) {
 void client::end_turn(bool whole) {
   if (!open_) return;
   in_.note(session_ + (whole ? " has its answer" : " has no whole answer") + ", " + std::to_string(text_.size()) + " bytes");
+  if (whole)
+    in_.note("  reason " + std::to_string(static_cast<int>(finished_->reason)) + ", " + std::to_string(finished_->completion_tokens) + " tokens, failovers " + std::to_string(finished_->failovers) + ", stop '" + (request_.stop.empty() ? "" : request_.stop.front()) + "'");
   check(whole);
   open_ = false;
   history_ = request_.prompt_text + text_;

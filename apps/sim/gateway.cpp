@@ -1,5 +1,6 @@
 #include "apps/sim/gateway.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "apps/sim/node.hpp"
@@ -73,6 +74,10 @@ void gateway::on_failure(const turn_failure& failure, const wire_ptr&) {
 
 void gateway::on_view(const cluster_view& view, const wire_ptr&) {
   core_.on_view(view, host_->now());
+  std::erase_if(nodes_, [this](const auto& it) {
+    const auto& nodes = core_.view().nodes;
+    return !it.second.dialing && std::none_of(nodes.begin(), nodes.end(), [&](const node_view& known) { return known.node == it.first; });
+  });
   reach_nodes();
 }
 

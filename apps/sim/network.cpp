@@ -161,7 +161,9 @@ void network::connect(const std::shared_ptr<host>& from, const std::string& addr
     }
     auto made = std::make_shared<connection>(*this, from, to);
     connections_.push_back(made);
-    time_.after(100us, [from, made, up = std::move(up)]() mutable { from->run([made, up = std::move(up)] { up(made); }); });
+    time_.after(100us, [from, made, up = std::move(up), failed = std::move(failed)] {
+      from->run([made, up, failed] { made->open(0) ? up(made) : failed(); });
+    });
   });
 }
 

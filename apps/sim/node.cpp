@@ -395,6 +395,7 @@ void node::on_open(const open_turn& request, const wire_ptr&, std::function<void
       const auto longest = std::chrono::duration_cast<nanoseconds>(in_.how.lease) * 11 / 10;
       if (answer.accepted && in_.time.now() - renewed_ > longest && table_->waits_for(request.group).empty())
         in_.blame("INV11: " + host_->self().name + " takes a turn without a lease");
+      if (!answer.accepted) in_.note(host_->self().name + " refuses a turn of group " + std::to_string(raw(request.group)) + ": " + std::string{name_of(answer.refusal)} + ", " + answer.reason + ", has " + std::to_string(answer.have.length) + ", piece from " + std::to_string(request.history.first) + " to " + std::to_string(request.history.end()));
       reply(answer);
     });
     carry_out(table_->on_open_turn(ticket, request, lease_valid_, host_->now()));
