@@ -56,7 +56,8 @@ struct orchestrator_state {
         carry_out(self, swapped(*swap));
       } else if (auto* reply = std::get_if<protocol::reply_change>(&effect)) {
         if (auto found = changes.extract(reply->to); !found.empty())
-          found.mapped().deliver(wire<in_sync_reply>{reply->reply});
+          reply->reply ? found.mapped().deliver(wire<in_sync_reply>{*reply->reply})
+                       : found.mapped().deliver(caf::make_error(caf::sec::runtime_error));
       } else {
         view_changed = true;
       }

@@ -200,6 +200,8 @@ class primary_table {
     bool joining = false;  ///< waited for already, compare-and-swap under way
     bool leaving = false;  ///< still waited for until the compare-and-swap has taken it out
     time_point asked_at{};
+    process_id who{};            ///< for whom to join was asked last
+    std::uint64_t guard = 0;     ///< revision under which that was asked: a later record is past it
   };
   struct owned_group {
     group_record record;
@@ -256,6 +258,8 @@ class primary_table {
   void consider_joining(owned_group& group, const std::string& standby, time_point now,
                         primary_effects& effects);
   void ask(owned_group& group, const process_id& standby, bool add, primary_effects& effects);
+  void ask_to_join(owned_group& group, standby_state& state, const process_id& who, time_point now,
+                   primary_effects& effects);
   void leave(owned_group& group, const std::string& standby, time_point now, primary_effects& effects);
   bool evict_idle(primary_effects& effects);
   [[nodiscard]] std::vector<commit_rule::standby_position> waited_for(const served& session) const;

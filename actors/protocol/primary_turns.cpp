@@ -379,10 +379,10 @@ primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
       if ((!state.joining && !state.leaving) || now - state.asked_at < limits::request_timeout / 4) continue;
       state.asked_at = now;
       const process_id* member = find_by_name(group.record.in_sync, name);
-      if (state.leaving && member != nullptr)
-        ask(group, *member, false, effects);
-      else if (state.joining && member == nullptr && links_[name].up)
-        ask(group, links_[name].who, true, effects);
+      if (state.leaving)
+        ask(group, member == nullptr ? state.who : *member, false, effects);
+      else if (member == nullptr && links_[name].up)
+        ask_to_join(group, state, links_[name].who, now, effects);
     }
     for (const auto& [name, link] : links_)
       consider_joining(group, name, now, effects);

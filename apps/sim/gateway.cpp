@@ -60,7 +60,7 @@ void gateway::on_seal(const seal& order, const wire_ptr&, std::function<void(con
 void gateway::on_tokens(const turn_tokens& tokens, const wire_ptr& wire) {
   process_id from;
   for (const auto& [who, it] : nodes_)
-    if (it.line.wire == wire) from = who;
+    if (const auto at = it.line.process.lock(); at && it.line.wire == wire) from = at->on().self();
   turn_tokens said = tokens;
   if (in_.without == left_out::gateway_epochs) said.epoch = std::max(said.epoch, core_.sealed(said.group));
   auto effects = core_.on_tokens(said, host_->now());

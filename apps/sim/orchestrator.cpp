@@ -35,7 +35,7 @@ void orchestrator::carry_out(protocol::cluster_effects effects) {
     if (auto* swap = std::get_if<protocol::swap_record>(&effect)) {
       carry_out(swapped(*swap));
     } else if (auto* reply = std::get_if<protocol::reply_change>(&effect)) {
-      if (auto found = changes_.extract(reply->to); !found.empty()) found.mapped()(reply->reply);
+      if (auto found = changes_.extract(reply->to); !found.empty() && reply->reply) found.mapped()(*reply->reply);
     } else {
       view_changed_ = true;
     }

@@ -309,6 +309,9 @@ void simulation::check_commit(const session_id session, const history_point& rel
   if (in_.how.commit.how != mode::semi_sync && in_.how.commit.how != mode::strict) return;
   const auto found = in_.store.records().find(group);
   if (found == in_.store.records().end()) return;
+  // A session that its owner has let go of, for want of places, is protected by the gateway's own log.
+  const member* owner = at(found->second.owner.name);
+  if (owner != nullptr && owner->as_node && owner->as_node->log_of(session) == nullptr) return;
   for (const process_id& standby : found->second.in_sync) {
     const member* it = at(standby.name);
     if (it == nullptr || !it->as_node || it->as_node->on().self() != standby) continue;  // dead: it leaves the set
