@@ -411,10 +411,13 @@ void node::on_link(const link_report& report) {
                       : table_->on_link_down(report.standby, host_->now()));
   links_up_[report.standby] = report.up;
   const bool any = std::any_of(links_up_.begin(), links_up_.end(), [](const auto& it) { return it.second; });
-  to_engine([this, policy = export_policy{any && in_.how.rows, in_.how.every_tokens}] { loop_->set_policy(policy); });
-  if (!report.up) return;
-  for (const auto& [session, rows] : table_->rows_held())
-    to_link(report.standby, [held = rows_held{session, rows}](link_driver& link) { link.on_rows_held(held); });
+  to_engine([this, policy = export_policy{any && in_.how.rows, in_.how.every_tokens}] {
+    loop_->set_policy(policy);
+    primary_box_.post([this] {
+      for (const auto& [session, rows] : table_->rows_held())
+        to_links([held = rows_held{session, rows}](link_driver& link) { link.on_rows_held(held); });
+    });
+  });
 }
 
 void node::on_news(const link_news& news) {

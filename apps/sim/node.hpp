@@ -45,6 +45,8 @@ class node : public std::enable_shared_from_this<node> {
   /// The node's log of a session, whatever its role; nullptr if it has none.
   [[nodiscard]] const actors::protocol::session_log* log_of(session_id session) const;
   [[nodiscard]] position synced(session_id session) const;
+  /// Rows in the engine.
+  [[nodiscard]] position rows(session_id session) const { return engine_.holds(session) ? engine_.length(session) : 0; }
   [[nodiscard]] epoch highest_epoch(group_id group) const;
   [[nodiscard]] gpu::staging_ring::usage staging() const { return device_->staging().used(); }
   [[nodiscard]] actors::protocol::replica_set::counters refusals() const { return plane_->counted(); }

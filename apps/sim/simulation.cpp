@@ -291,6 +291,7 @@ void simulation::on_released(gateway& at, const turn_tokens& tokens, const proce
     if (session == nullptr || session->id != tokens.session) continue;
     position& known = released_[session->id];
     const auto& log = session->stream.log();
+    if (log.last_turn()->number != tokens.turn || log.length() <= log.last_turn()->prompt_end) return;  // of a turn that is over
     if (log.length() <= known) {
       known = log.length();
       return;
@@ -367,7 +368,7 @@ void simulation::explain() const {
         const auto* log = held.as_node ? held.as_node->log_of(session->id) : nullptr;
         if (log == nullptr) continue;
         where += " " + other + (held.as_node->table().log_of(session->id) != nullptr ? "*" : "") + ":" + std::to_string(log->length()) + "/" +
-                 std::to_string(held.as_node->synced(session->id)) + (log->contains(session->stream.log().point()) ? "" : "!");
+                 std::to_string(held.as_node->synced(session->id)) + "/" + std::to_string(held.as_node->rows(session->id)) + (log->contains(session->stream.log().point()) ? "" : "!");
       }
       in_.note(it->describe() + "; at " + name + " group " + std::to_string(raw(session->group)) + " log " + std::to_string(session->stream.log().length()) + where);
     }
