@@ -78,7 +78,8 @@ seal_reply gateway_core::on_seal(const seal& order, time_point now) {
     const auto have = held.find(id);
     session_piece piece = have == held.end() ? stream.log().piece_from(0) : stream.piece_for(have->second);
     if (tokens += piece.tokens.size(); tokens > most_tokens) continue;
-    turn->served = order.epoch;
+    // Served once tokens come: until then this answer may be lost, or too late for who asked.
+    turn->retry_at = now + limits::request_timeout;
     reply.turns.push_back({order.group, order.epoch, std::move(piece), turn->number(), how_.self});
   }
   return reply;

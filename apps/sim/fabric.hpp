@@ -29,7 +29,7 @@ class sim_transport final : public transports::transport, public std::enable_sha
       : fabric_(in), host_(std::move(of)), sink_(sink) {}
 
   [[nodiscard]] transports::capabilities abilities() const override {
-    return {"sim", true, false, false, limits::descriptor_bytes};
+    return {.name = "sim", .crosses_hosts = true, .max_descriptor_bytes = limits::descriptor_bytes};
   }
   result<std::string> listen(std::string_view address) override;
   result<transports::connection_id> connect(std::string_view address) override;
