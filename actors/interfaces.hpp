@@ -64,13 +64,11 @@ using replicator_actor =
                      caf::reacts_to<connection_lost>, caf::reacts_to<tick_atom>>;
 
 /// The whole of the primary, of which `primary_actor` is what others see.
-using primary_core_actor =
-    primary_actor::extend<caf::reacts_to<protocol::engine_step>, caf::reacts_to<engine_failed>,
-                          caf::reacts_to<packed_slot>, caf::reacts_to<link_report>, caf::reacts_to<link_news>,
-                          caf::reacts_to<link_figures>, caf::reacts_to<export_policy>,
-                          caf::reacts_to<view_update>,
-                          caf::reacts_to<lease_state>, caf::reacts_to<protocol::superseded>,
-                          caf::reacts_to<orchestrator_actor>, caf::reacts_to<tick_atom>>;
+using primary_core_actor = primary_actor::extend<
+    caf::reacts_to<protocol::engine_step>, caf::reacts_to<engine_failed>, caf::reacts_to<packed_slot>,
+    caf::reacts_to<link_report>, caf::reacts_to<link_news>, caf::reacts_to<link_figures>,
+    caf::reacts_to<export_policy>, caf::reacts_to<view_update>, caf::reacts_to<lease_state>,
+    caf::reacts_to<protocol::superseded>, caf::reacts_to<orchestrator_actor>, caf::reacts_to<tick_atom>>;
 
 }  // namespace baton::actors
 

@@ -149,7 +149,9 @@ CLI::App* add_sim(CLI::App& app, arguments& into) {
       "sim", "Simulate clusters under seeded faults, in one thread, and check every invariant");
   command->add_option("--seed", into.sim.seed, "Only this one, e.g. to repeat a violation");
   command->add_option("--first", into.sim.first, "The first of --seeds")->capture_default_str();
-  command->add_option("--seeds", into.sim.seeds, "How many")->check(CLI::Range(1U, 1U << 30))->capture_default_str();
+  command->add_option("--seeds", into.sim.seeds, "How many")
+      ->check(CLI::Range(1U, 1U << 30))
+      ->capture_default_str();
   command->add_option("--faults", into.sim.faults, "Go on until so many faults have been made");
   command->add_option("--without", into.sim.without, "Leave a rule out; succeeds only if that is noticed");
   command->add_flag("--json", into.sim.json, "Print one JSON object");

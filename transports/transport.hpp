@@ -23,7 +23,8 @@
 ///   after it has run may the memory be written again (design rule 11). "Sent" is not "arrived": only the
 ///   receiver's own acknowledgement says that.
 /// - Memory handed out by `on_rows` is written only until `on_landed` runs for it, which happens exactly
-///   once. After a failed landing the memory may still be written by a fabric with `late_writes`: quarantine it.
+///   once. After a failed landing the memory may still be written by a fabric with `late_writes`: quarantine
+///   it.
 /// - It authenticates nobody and encrypts nothing: bind it to a network that only the cluster can reach.
 namespace baton::transports {
 

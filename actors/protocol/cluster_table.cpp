@@ -131,8 +131,8 @@ void cluster_table::lose(member& node, const std::string& cause, time_point now,
 
 cluster_effects cluster_table::on_tick(time_point now) {
   cluster_effects effects;
-  // If it was this process that slept, the heartbeats of the meantime are still behind this tick: silence means
-  // nothing. Two such ticks in a row are a slow clock or a busy machine, and judged.
+  // If it was this process that slept, the heartbeats of the meantime are still behind this tick: silence
+  // means nothing. Two such ticks in a row are a slow clock or a busy machine, and judged.
   const bool late = now - std::exchange(ticked_at_, now) > 5 * how_.tick_period;
   if (late && !std::exchange(overslept_, true)) return effects;
   overslept_ = false;
@@ -290,10 +290,12 @@ void cluster_table::give_work(const member& node, time_point now, cluster_effect
 }
 
 /// The truth, or nothing: who asks goes on from the answer.
-void cluster_table::reply(change_ticket ticket, group_id group, bool changed, cluster_effects& effects) const {
+void cluster_table::reply(change_ticket ticket, group_id group, bool changed,
+                          cluster_effects& effects) const {
   const auto found = groups_.find(group);
   std::optional<in_sync_reply> answer;
-  if (!unsure_.contains(group)) answer = in_sync_reply{changed, found == groups_.end() ? group_record{} : found->second};
+  if (!unsure_.contains(group))
+    answer = in_sync_reply{changed, found == groups_.end() ? group_record{} : found->second};
   effects.emplace_back(reply_change{ticket, std::move(answer)});
 }
 
@@ -311,8 +313,8 @@ cluster_effects cluster_table::on_change(change_ticket ticket, const in_sync_cha
   group_record desired = found->second;
   const bool in =
       std::find(desired.in_sync.begin(), desired.in_sync.end(), change.standby) != desired.in_sync.end();
-  // To take out who is not in is to make sure that an addition asked for under this revision comes too late: it
-  // is written all the same.
+  // To take out who is not in is to make sure that an addition asked for under this revision comes too late:
+  // it is written all the same.
   if (in == change.add && (in || found->second.revision != change.revision)) {
     reply(ticket, change.group, true, effects);
     return effects;

@@ -208,8 +208,8 @@ void primary_table::leave(owned_group& group, const std::string& standby, time_p
   ask(group, member == nullptr ? state.who : *member, false, effects);
 }
 
-void primary_table::ask_to_join(owned_group& group, standby_state& state, const process_id& who, time_point now,
-                                primary_effects& effects) {
+void primary_table::ask_to_join(owned_group& group, standby_state& state, const process_id& who,
+                                time_point now, primary_effects& effects) {
   state.asked_at = now;
   state.who = who;
   state.guard = group.record.revision;

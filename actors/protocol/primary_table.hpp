@@ -200,8 +200,8 @@ class primary_table {
     bool joining = false;  ///< waited for already, compare-and-swap under way
     bool leaving = false;  ///< still waited for until the compare-and-swap has taken it out
     time_point asked_at{};
-    process_id who{};            ///< for whom to join was asked last
-    std::uint64_t guard = 0;     ///< revision under which that was asked: a later record is past it
+    process_id who{};         ///< for whom to join was asked last
+    std::uint64_t guard = 0;  ///< revision under which that was asked: a later record is past it
   };
   struct owned_group {
     group_record record;

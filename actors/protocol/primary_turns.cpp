@@ -152,7 +152,8 @@ bool primary_table::complete(const session_log& log) const {
   const turn_header& turn = *log.last_turn();
   if (log.length() <= turn.prompt_end) return false;
   const auto& ends = turn.parameters.end_tokens;
-  return log.length() - turn.prompt_end >= turn.parameters.max_tokens || log.length() >= how_.context_tokens ||
+  return log.length() - turn.prompt_end >= turn.parameters.max_tokens ||
+         log.length() >= how_.context_tokens ||
          std::find(ends.begin(), ends.end(), log.tokens().back()) != ends.end();
 }
 
@@ -331,7 +332,12 @@ void primary_table::release(served& session, bool lease_valid, primary_effects& 
   if (!session.live || group->state == phase::taking) return;
   if (!lease_valid && group->record.in_sync.empty())
     return;  // rule L: alone and without a lease, nothing leaves this node
-  const position upto = how_.commit.committed(session.log.length(), waited_for(session));
+  // Of a turn that had all its tokens when it was taken over, nobody evaluates what is missing: rows are not
+  // waited for.
+  commit_rule rule = how_.commit;
+  if (session.finished && session.run == 0 && rule.how == commit_rule::mode::strict)
+    rule.how = commit_rule::mode::semi_sync;
+  const position upto = rule.committed(session.log.length(), waited_for(session));
   const bool last = session.finished && upto == session.log.length();
   if (upto <= session.released && !last) return;
   turn_tokens out;

@@ -19,11 +19,12 @@ std::string client::words(std::size_t length) {
   return out;
 }
 
-void client::start() { rest(); }
+void client::start() {
+  rest();
+}
 
 void client::rest() {
-  const auto pause = in_.random.chance(0.5) ? in_.random.time(1ms, 30ms)
-                                            : in_.random.time(30ms, 400ms);
+  const auto pause = in_.random.chance(0.5) ? in_.random.time(1ms, 30ms) : in_.random.time(30ms, 400ms);
   in_.time.after(pause, [self = shared_from_this()] {
     if (!self->open_ && self->last_turns_.value_or(1) > 0) self->begin_turn();
   });
@@ -34,7 +35,8 @@ void client::begin_turn() {
   request_ = {};
   request_.max_tokens = random.between<std::uint32_t>(1, random.chance(0.2) ? 90 : 30);
   const std::size_t length = random.between<std::size_t>(1, random.chance(0.2) ? 80 : 20);
-  if (random.chance(0.08) && !history_.empty()) history_.resize(random.between<std::size_t>(0, history_.size() - 1));  // edited
+  if (random.chance(0.08) && !history_.empty())
+    history_.resize(random.between<std::size_t>(0, history_.size() - 1));  // edited
   if (history_.size() + length + request_.max_tokens + 1 >= in_.how.context_tokens || random.chance(0.05)) {
     session_ = name_ + "/" + std::to_string(++conversation_);
     history_.clear();
@@ -55,7 +57,8 @@ void client::ask() {
   if (!at) return rest();
   ++turn_;
   ++counted_.turns;
-  in_.note(session_ + " asks " + std::to_string(turn_) + ": " + std::to_string(request_.prompt_text.size()) + " known, " + std::to_string(request_.max_tokens) + " wanted");
+  in_.note(session_ + " asks " + std::to_string(turn_) + ": " + std::to_string(request_.prompt_text.size()) +
+           " known, " + std::to_string(request_.max_tokens) + " wanted");
   open_ = true;
   at_ = at;
   text_.clear();
@@ -113,9 +116,13 @@ void client::lose(const std::shared_ptr<gateway>& gone) {
 
 void client::end_turn(bool whole) {
   if (!open_) return;
-  in_.note(session_ + (whole ? " has its answer" : " has no whole answer") + ", " + std::to_string(text_.size()) + " bytes");
+  in_.note(session_ + (whole ? " has its answer" : " has no whole answer") + ", " +
+           std::to_string(text_.size()) + " bytes");
   if (whole)
-    in_.note("  reason " + std::to_string(static_cast<int>(finished_->reason)) + ", " + std::to_string(finished_->completion_tokens) + " tokens, failovers " + std::to_string(finished_->failovers) + ", stop '" + (request_.stop.empty() ? "" : request_.stop.front()) + "'");
+    in_.note("  reason " + std::to_string(static_cast<int>(finished_->reason)) + ", " +
+             std::to_string(finished_->completion_tokens) + " tokens, failovers " +
+             std::to_string(finished_->failovers) + ", stop '" +
+             (request_.stop.empty() ? "" : request_.stop.front()) + "'");
   check(whole);
   open_ = false;
   history_ = request_.prompt_text + text_;
@@ -146,8 +153,10 @@ void client::check(bool whole) {
   const std::size_t most = whole ? request_.max_tokens : std::max<std::size_t>(given.size(), text_.size());
   const auto expected = oracle_.continuation(prompt, turn->parameters, most);
   if (given.size() > expected.size() || !std::equal(given.begin(), given.end(), expected.begin()))
-    return in_.blame("INV15: a wrong token in " + session_ + " after " +
-                     std::to_string(std::mismatch(given.begin(), given.end(), expected.begin(), expected.end()).first - given.begin()));
+    return in_.blame(
+        "INV15: a wrong token in " + session_ + " after " +
+        std::to_string(std::mismatch(given.begin(), given.end(), expected.begin(), expected.end()).first -
+                       given.begin()));
   std::string words_expected;
   for (const token_id token : expected)
     words_expected += in_.text->piece(token);
@@ -160,12 +169,13 @@ void client::check(bool whole) {
   const auto reason = stop == std::string::npos ? finish_reason::length : finish_reason::stop;
   if (finished_->reason != reason) in_.blame("INV2: " + session_ + " ended for another reason");
   if (reason == finish_reason::length && finished_->completion_tokens != request_.max_tokens)
-    in_.blame("INV2: " + session_ + " counts " + std::to_string(finished_->completion_tokens) + " tokens of " +
-              std::to_string(request_.max_tokens));
+    in_.blame("INV2: " + session_ + " counts " + std::to_string(finished_->completion_tokens) +
+              " tokens of " + std::to_string(request_.max_tokens));
 }
 
 std::string client::describe() const {
-  return session_ + (open_ ? " has a turn open, " + std::to_string(text_.size()) + " of " + std::to_string(request_.max_tokens) + " tokens"
+  return session_ + (open_ ? " has a turn open, " + std::to_string(text_.size()) + " of " +
+                                 std::to_string(request_.max_tokens) + " tokens"
                            : " rests");
 }
 

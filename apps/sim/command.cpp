@@ -1,7 +1,7 @@
 #include "apps/sim/command.hpp"
 
-#include <cstdio>
 #include <chrono>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -24,7 +24,8 @@ ordered_json faults_of(const outcome& sum) {
   return kinds;
 }
 
-ordered_json describe(const outcome& sum, std::uint64_t seeds, double seconds, const ordered_json& violations) {
+ordered_json describe(const outcome& sum, std::uint64_t seeds, double seconds,
+                      const ordered_json& violations) {
   return {{"seeds", seeds},
           {"events", sum.events},
           {"faults", sum.all_faults()},
@@ -67,8 +68,12 @@ int sim_command(const sim_options& how) {
     const outcome one = simulation(seed, *without, how.trace).run();
     sum.add(one);
     if (one.violation.empty()) continue;
-    violations.push_back({{"seed", seed}, {"what", one.violation}, {"repeat", "baton sim --seed " + std::to_string(seed) + repeat}});
-    if (!how.json) std::printf("%s\n  again: baton sim --seed %llu%s\n", one.violation.c_str(), static_cast<unsigned long long>(seed), repeat.c_str());
+    violations.push_back({{"seed", seed},
+                          {"what", one.violation},
+                          {"repeat", "baton sim --seed " + std::to_string(seed) + repeat}});
+    if (!how.json)
+      std::printf("%s\n  again: baton sim --seed %llu%s\n", one.violation.c_str(),
+                  static_cast<unsigned long long>(seed), repeat.c_str());
     constexpr std::size_t enough = 20;
     if (*without != left_out::nothing || violations.size() >= enough) break;
   }
@@ -76,11 +81,13 @@ int sim_command(const sim_options& how) {
   if (how.json)
     std::printf("%s\n", describe(sum, done, seconds, violations).dump().c_str());
   else
-    std::printf("%llu seeds, %llu events, %llu faults, %llu failovers, %llu of %llu turns finished, %zu violations; %.0f seeds a minute\n",
-                static_cast<unsigned long long>(done), static_cast<unsigned long long>(sum.events),
-                static_cast<unsigned long long>(sum.all_faults()), static_cast<unsigned long long>(sum.failovers),
-                static_cast<unsigned long long>(sum.finished), static_cast<unsigned long long>(sum.turns), violations.size(),
-                static_cast<double>(done) * 60 / seconds);
+    std::printf(
+        "%llu seeds, %llu events, %llu faults, %llu failovers, %llu of %llu turns finished, %zu violations; "
+        "%.0f seeds a minute\n",
+        static_cast<unsigned long long>(done), static_cast<unsigned long long>(sum.events),
+        static_cast<unsigned long long>(sum.all_faults()), static_cast<unsigned long long>(sum.failovers),
+        static_cast<unsigned long long>(sum.finished), static_cast<unsigned long long>(sum.turns),
+        violations.size(), static_cast<double>(done) * 60 / seconds);
   const bool caught = !violations.empty();
   return caught == (*without != left_out::nothing) ? exit_code::success : exit_code::failed;
 }

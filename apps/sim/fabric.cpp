@@ -50,7 +50,8 @@ result<transports::connection_id> sim_transport::connect(std::string_view addres
   return id;
 }
 
-void sim_transport::up(connection_id which, const std::shared_ptr<connection>& wire, const std::string& address) {
+void sim_transport::up(connection_id which, const std::shared_ptr<connection>& wire,
+                       const std::string& address) {
   line* it = find(which);
   const auto peer = fabric_.listening[address].lock();
   if (it == nullptr || !peer) {
@@ -70,7 +71,8 @@ void sim_transport::up(connection_id which, const std::shared_ptr<connection>& w
     send();
 }
 
-void sim_transport::accept(const std::shared_ptr<connection>& wire, const std::weak_ptr<sim_transport>& from) {
+void sim_transport::accept(const std::shared_ptr<connection>& wire,
+                           const std::weak_ptr<sim_transport>& from) {
   const connection_id id{next_++};
   line made;
   made.wire = wire;
@@ -83,7 +85,8 @@ void sim_transport::accept(const std::shared_ptr<connection>& wire, const std::w
   sink_.on_accepted(id);
 }
 
-void sim_transport::put(line& on, std::size_t size, std::function<void(sim_transport&, connection_id)> arrives) {
+void sim_transport::put(line& on, std::size_t size,
+                        std::function<void(sim_transport&, connection_id)> arrives) {
   on.wire->send(on.side, size, [peer = on.peer, wire = on.wire.get(), arrives = std::move(arrives)] {
     const auto at = peer.lock();
     if (!at) return;
@@ -100,7 +103,8 @@ result<void> sim_transport::send_message(connection_id to, std::vector<std::byte
     const auto self = weak.lock();
     line* on = self ? self->find(to) : nullptr;
     if (on != nullptr)
-      self->put(*on, sent->size(), [sent](sim_transport& at, connection_id id) { at.sink_.on_message(id, *sent); });
+      self->put(*on, sent->size(),
+                [sent](sim_transport& at, connection_id id) { at.sink_.on_message(id, *sent); });
   };
   if (it->wire)
     send();
@@ -115,20 +119,23 @@ result<void> sim_transport::send_rows(connection_id to, std::vector<std::byte> d
   if (it == nullptr) return {errc::connection_lost, "no such connection"};
   BATON_ASSERT(descriptor.size() <= limits::descriptor_bytes);
   const auto head = std::make_shared<const std::vector<std::byte>>(std::move(descriptor));
-  const auto body = std::make_shared<const std::vector<std::byte>>(rows.address, rows.address + rows.size_bytes);
+  const auto body =
+      std::make_shared<const std::vector<std::byte>>(rows.address, rows.address + rows.size_bytes);
   const std::uint64_t number = next_++;
   it->sending.emplace(number, std::move(done));
   const auto send = [weak = weak_from_this(), to, head, body, number] {
     const auto self = weak.lock();
     line* on = self ? self->find(to) : nullptr;
     if (on == nullptr) return;
-    self->put(*on, head->size() + body->size(), [weak, head, body, number](sim_transport& at, connection_id id) {
-      at.land(id, head, body);
-      // The sender's memory is free again a moment later.
-      const auto wire = at.lines_.at(id).wire;
-      if (const auto sender = weak.lock())
-        sender->at(at.host_->time().now() + 20us, [wire, number](sim_transport& from) { from.sent(wire.get(), number); });
-    });
+    self->put(*on, head->size() + body->size(),
+              [weak, head, body, number](sim_transport& at, connection_id id) {
+                at.land(id, head, body);
+                // The sender's memory is free again a moment later.
+                const auto wire = at.lines_.at(id).wire;
+                if (const auto sender = weak.lock())
+                  sender->at(at.host_->time().now() + 20us,
+                             [wire, number](sim_transport& from) { from.sent(wire.get(), number); });
+              });
   };
   if (it->wire)
     send();
@@ -168,7 +175,9 @@ void sim_transport::close(connection_id which) {
   if (it == nullptr) return;
   it->closing = true;
   if (it->wire) it->wire->close(it->side);
-  at(host_->time().now(), [which](sim_transport& self) { self.lose(which, {errc::cancelled, "closed here"}); });
+  at(host_->time().now(), [which](sim_transport& self) {
+    self.lose(which, {errc::cancelled, "closed here"});
+  });
 }
 
 void sim_transport::lose(connection_id which, const error& why) {

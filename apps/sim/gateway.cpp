@@ -34,21 +34,26 @@ turn_handle gateway::submit(const completion_request& request, completion_servic
   return handle;
 }
 
-void gateway::cancel(turn_handle which) { carry_out(core_.on_cancel(which, host_->now())); }
+void gateway::cancel(turn_handle which) {
+  carry_out(core_.on_cancel(which, host_->now()));
+}
 
 void gateway::carry_out(gateway_effects effects) {
   for (gateway_effect& effect : effects) {
     if (auto* question = std::get_if<ask_owner>(&effect)) {
       const auto to = nodes_.find(question->owner);
       remote<node> nobody;
-      ask<open_turn_reply>(*host_, to == nodes_.end() ? nobody : to->second.line, question->request, &node::on_open,
+      ask<open_turn_reply>(*host_, to == nodes_.end() ? nobody : to->second.line, question->request,
+                           &node::on_open,
                            [this, ticket = question->ticket](const result<open_turn_reply>& reply) {
                              carry_out(core_.on_open_reply(ticket, reply, host_->now()));
                            });
     } else if (const auto* news = std::get_if<tell_owner>(&effect)) {
-      if (const auto to = nodes_.find(news->owner); to != nodes_.end()) tell(in_, to->second.line, news->what, &node::on_end);
+      if (const auto to = nodes_.find(news->owner); to != nodes_.end())
+        tell(in_, to->second.line, news->what, &node::on_end);
     } else if (const auto* diverged = std::get_if<note_diverged>(&effect)) {
-      in_.blame("INV1: an owner contradicts what was released, session " + std::to_string(raw(diverged->session)));
+      in_.blame("INV1: an owner contradicts what was released, session " +
+                std::to_string(raw(diverged->session)));
     }
   }
 }
@@ -76,7 +81,8 @@ void gateway::on_view(const cluster_view& view, const wire_ptr&) {
   core_.on_view(view, host_->now());
   std::erase_if(nodes_, [this](const auto& it) {
     const auto& nodes = core_.view().nodes;
-    return !it.second.dialing && std::none_of(nodes.begin(), nodes.end(), [&](const node_view& known) { return known.node == it.first; });
+    return !it.second.dialing && std::none_of(nodes.begin(), nodes.end(),
+                                              [&](const node_view& known) { return known.node == it.first; });
   });
   reach_nodes();
 }
@@ -98,7 +104,8 @@ void gateway::reach_orchestrator() {
           orchestrator_.lost();
           away();
         });
-        ask<heartbeat_ack>(*host_, orchestrator_, gateway_registration{host_->self(), control_address(host_->self().name)},
+        ask<heartbeat_ack>(*host_, orchestrator_,
+                           gateway_registration{host_->self(), control_address(host_->self().name)},
                            &orchestrator::on_gateway, [away](const result<heartbeat_ack>& reply) {
                              if (!reply) away();
                            });

@@ -23,7 +23,8 @@ class gateway : public std::enable_shared_from_this<gateway> {
   void start();
 
   // Clients.
-  actors::turn_handle submit(const actors::completion_request& request, actors::completion_service::receiver events);
+  actors::turn_handle submit(const actors::completion_request& request,
+                             actors::completion_service::receiver events);
   void cancel(actors::turn_handle which);
 
   // From owners and the orchestrator.

@@ -12,7 +12,8 @@ constexpr nanoseconds connect_timeout = 1s;
 
 // --- connection --------------------------------------------------------------------------------------------
 
-connection::connection(network& of, const std::shared_ptr<host>& opener, const std::shared_ptr<host>& listener)
+connection::connection(network& of, const std::shared_ptr<host>& opener,
+                       const std::shared_ptr<host>& listener)
     : network_(of) {
   ends_[0].at = opener;
   ends_[0].name = opener->self().name;
@@ -35,17 +36,19 @@ void connection::carry(int to, frame what) {
     return;
   }
   const nanoseconds now = network_.time_.now();
-  const auto transfer = nanoseconds{static_cast<std::int64_t>(static_cast<double>(what.bytes) * 1000 / path.bytes_per_us)};
+  const auto transfer =
+      nanoseconds{static_cast<std::int64_t>(static_cast<double>(what.bytes) * 1000 / path.bytes_per_us)};
   path.busy_until = std::max(path.busy_until, now) + transfer;
   const nanoseconds delay = path.delay + network_.random_.time(0ns, path.jitter);
   target.last_arrival = std::max(target.last_arrival, path.busy_until + delay);
-  network_.time_.at(target.last_arrival, [self = shared_from_this(), to, arrives = std::move(what.arrives)]() mutable {
-    const auto at = self->ends_[to].at.lock();
-    if (!at || self->ends_[to].gone) return;
-    at->run([self, to, arrives = std::move(arrives)] {
-      if (!self->ends_[to].gone) arrives();
-    });
-  });
+  network_.time_.at(target.last_arrival,
+                    [self = shared_from_this(), to, arrives = std::move(what.arrives)]() mutable {
+                      const auto at = self->ends_[to].at.lock();
+                      if (!at || self->ends_[to].gone) return;
+                      at->run([self, to, arrives = std::move(arrives)] {
+                        if (!self->ends_[to].gone) arrives();
+                      });
+                    });
 }
 
 void connection::lose(int side, nanoseconds after) {
@@ -94,8 +97,7 @@ void connection::host_died(const host& which, bool silent) {
 
 void connection::break_stale(const std::string& name) {
   for (int side = 0; side < 2; ++side)
-    if (ends_[side].name == name && ends_[side].gone)
-      lose(1 - side, network_.random_.time(100us, 200ms));
+    if (ends_[side].name == name && ends_[side].gone) lose(1 - side, network_.random_.time(100us, 200ms));
 }
 
 void connection::release(const std::string& from, const std::string& to) {
@@ -154,9 +156,11 @@ void network::connect(const std::shared_ptr<host>& from, const std::string& addr
   time_.after(there, [this, from, address, up = std::move(up), failed = std::move(failed)]() mutable {
     if (!from->alive()) return;
     const auto to = at(address);
-    const bool cut = to && (between(from->self().name, to->self().name).cut || between(to->self().name, from->self().name).cut);
+    const bool cut = to && (between(from->self().name, to->self().name).cut ||
+                            between(to->self().name, from->self().name).cut);
     if (!to || cut) {
-      time_.after(cut ? connect_timeout : 100us, [from, failed = std::move(failed)]() mutable { from->run(std::move(failed)); });
+      time_.after(cut ? connect_timeout : 100us,
+                  [from, failed = std::move(failed)]() mutable { from->run(std::move(failed)); });
       return;
     }
     auto made = std::make_shared<connection>(*this, from, to);

@@ -18,7 +18,9 @@ constexpr nanoseconds tick_period = 50ms;
 constexpr nanoseconds redial_after = 100ms;
 constexpr std::size_t row_bytes = 16;
 
-std::size_t own_sessions(const settings& how) { return std::max<std::size_t>(1, how.sessions / 3); }
+std::size_t own_sessions(const settings& how) {
+  return std::max<std::size_t>(1, how.sessions / 3);
+}
 
 }  // namespace
 
@@ -43,7 +45,8 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
       engine_box_(host_, in.random),
       lease_(in.how.lease) {
   device_ = gpu::make_host_device(
-      {std::max<std::size_t>(limits::delta_tokens * engine_.layout().bytes_per_token(), 64), in.how.staging_slots});
+      {std::max<std::size_t>(limits::delta_tokens * engine_.layout().bytes_per_token(), 64),
+       in.how.staging_slots});
   data_plane::options plane;
   plane.self = host_->self();
   plane.fingerprint = engine_.identity();
@@ -54,12 +57,12 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
   plane.replicas.context_tokens = engine_.context_tokens();
   plane.replicas.prefill_chunk = engine_.prefill_chunk();
   plane.replicas.sessions = std::max<std::size_t>(1, in.how.sessions - own_sessions(in.how));
-  plane_ = std::make_unique<data_plane>(std::move(plane), *device_,
-                                        [this](protocol::replica_effects effects, gpu::staging_slot slot) {
-                                          standby_box_.post([this, effects = std::move(effects), slot = std::move(slot)] {
-                                            carry_out_standby(effects, slot);
-                                          });
-                                        });
+  plane_ = std::make_unique<data_plane>(
+      std::move(plane), *device_, [this](protocol::replica_effects effects, gpu::staging_slot slot) {
+        standby_box_.post([this, effects = std::move(effects), slot = std::move(slot)] {
+          carry_out_standby(effects, slot);
+        });
+      });
   transport_ = std::make_shared<sim_transport>(in.data, host_, *plane_);
   plane_->attach(*transport_);
 
@@ -80,7 +83,9 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
                         {});
     });
   };
-  out.exported = [this](exported_rows rows) { gpu_box_.post([this, rows = std::move(rows)] { pack(rows); }); };
+  out.exported = [this](exported_rows rows) {
+    gpu_box_.post([this, rows = std::move(rows)] { pack(rows); });
+  };
   loop_ = std::make_unique<engine_loop>(engine_, std::move(out));
 
   protocol::primary_table::options table;
@@ -121,16 +126,17 @@ void node::start() {
     out.report = [this](link_report report) {
       primary_box_.post([this, report = std::move(report)] { on_link(report); });
     };
-    out.news = [this](link_news news) { primary_box_.post([this, news = std::move(news)] { on_news(news); }); };
+    out.news = [this](link_news news) {
+      primary_box_.post([this, news = std::move(news)] { on_news(news); });
+    };
     links_.emplace(standby, std::make_unique<link_driver>(*transport_, how, standby, std::move(out)));
     link_boxes_.emplace(standby, mailbox{host_, in_.random});
     host_->every(tick_period, [this, standby] {
       to_link(standby, [this](link_driver& link) { link.on_tick(host_->now()); });
     });
   }
-  host_->every(tick_period, [this] {
-    to_primary([this] { return table_->on_tick(lease_valid_, host_->now()); });
-  });
+  host_->every(tick_period,
+               [this] { to_primary([this] { return table_->on_tick(lease_valid_, host_->now()); }); });
   host_->every(in_.how.heartbeat, [this] { on_beat(); });
 }
 
@@ -203,13 +209,14 @@ void node::enroll() {
   const std::uint64_t number = ++sequence_;
   lease_.on_sent(number, host_->now());
   beats_sent_[number] = in_.time.now();
-  ask<heartbeat_ack>(*host_, orchestrator_, offer, &orchestrator::on_node, [this, number](const result<heartbeat_ack>& ack) {
-    if (!ack || !ack->known) return orchestrator_away();
-    registered_ = true;
-    term_ = ack->term;
-    lease_.on_acknowledged(number);
-    renewed_ = std::max(renewed_, beats_sent_[number]);
-  });
+  ask<heartbeat_ack>(*host_, orchestrator_, offer, &orchestrator::on_node,
+                     [this, number](const result<heartbeat_ack>& ack) {
+                       if (!ack || !ack->known) return orchestrator_away();
+                       registered_ = true;
+                       term_ = ack->term;
+                       lease_.on_acknowledged(number);
+                       renewed_ = std::max(renewed_, beats_sent_[number]);
+                     });
 }
 
 std::vector<group_status> node::statuses() const {
@@ -231,15 +238,17 @@ void node::beat() {
   beats_sent_[sequence_] = in_.time.now();
   while (beats_sent_.size() > 256)
     beats_sent_.erase(beats_sent_.begin());
-  ask<heartbeat_ack>(*host_, orchestrator_, message, &orchestrator::on_heartbeat, [this](const result<heartbeat_ack>& ack) {
-    if (!ack) return;
-    lease_.on_acknowledged(ack->sequence);
-    if (const auto sent = beats_sent_.find(ack->sequence); sent != beats_sent_.end()) renewed_ = std::max(renewed_, sent->second);
-    if (!ack->known && registered_) {
-      registered_ = false;
-      if (orchestrator_) enroll();
-    }
-  });
+  ask<heartbeat_ack>(*host_, orchestrator_, message, &orchestrator::on_heartbeat,
+                     [this](const result<heartbeat_ack>& ack) {
+                       if (!ack) return;
+                       lease_.on_acknowledged(ack->sequence);
+                       if (const auto sent = beats_sent_.find(ack->sequence); sent != beats_sent_.end())
+                         renewed_ = std::max(renewed_, sent->second);
+                       if (!ack->known && registered_) {
+                         registered_ = false;
+                         if (orchestrator_) enroll();
+                       }
+                     });
 }
 
 void node::on_beat() {
@@ -261,9 +270,8 @@ void node::on_view(const cluster_view& view, const wire_ptr&) {
   to_primary([this, view] { return table_->on_view(view, host_->now()); });
   for (const node_view& it : view.nodes)
     if (links_.contains(it.node.name))
-      to_link(it.node.name, [this, target = link_target{it.node, it.alive ? it.data_address : std::string{}}](link_driver& link) {
-        link.on_target(target, host_->now());
-      });
+      to_link(it.node.name, [this, target = link_target{it.node, it.alive ? it.data_address : std::string{}}](
+                                link_driver& link) { link.on_target(target, host_->now()); });
 }
 
 // --- primary -----------------------------------------------------------------------------------------------
@@ -292,9 +300,10 @@ void node::act(protocol::take_replicas& order) {
 
 void node::act(protocol::return_replicas& order) {
   standby_box_.post([this, order = std::move(order)] {
-    carry_out_standby(
-        plane_->with_replicas([&](protocol::replica_set& replicas) { return replicas.take_back(order.group, order.sessions); }),
-        {});
+    carry_out_standby(plane_->with_replicas([&](protocol::replica_set& replicas) {
+      return replicas.take_back(order.group, order.sessions);
+    }),
+                      {});
   });
 }
 
@@ -304,24 +313,26 @@ void node::sealed(const process_id& gateway, group_id group, epoch under, const 
 
 void node::act(protocol::seal_gateway& effect) {
   const auto to = gateways_.find(effect.gateway);
-  const auto answered = [this, who = effect.gateway, group = effect.order.group, under = effect.order.epoch](
-                            const result<seal_reply>& reply) {
+  const auto answered = [this, who = effect.gateway, group = effect.order.group,
+                         under = effect.order.epoch](const result<seal_reply>& reply) {
     primary_box_.post([this, who, group, under, reply] { sealed(who, group, under, reply); });
   };
   if (to == gateways_.end()) {
-    sealed(effect.gateway, effect.order.group, effect.order.epoch, error{errc::connection_lost, "gateway unknown here"});
+    sealed(effect.gateway, effect.order.group, effect.order.epoch,
+           error{errc::connection_lost, "gateway unknown here"});
     return;
   }
   if (in_.without == left_out::seals) {
     answered(error{errc::timed_out, "not asked"});
     return;
   }
-  ask<seal_reply>(*host_, to->second, effect.order, &gateway::on_seal, [this, answered](const result<seal_reply>& reply) {
-    if (!reply || in_.without != left_out::released_history) return answered(reply);
-    seal_reply forgotten = *reply;
-    forgotten.turns.clear();
-    answered(forgotten);
-  });
+  ask<seal_reply>(*host_, to->second, effect.order, &gateway::on_seal,
+                  [this, answered](const result<seal_reply>& reply) {
+                    if (!reply || in_.without != left_out::released_history) return answered(reply);
+                    seal_reply forgotten = *reply;
+                    forgotten.turns.clear();
+                    answered(forgotten);
+                  });
 }
 
 void node::act(protocol::reply_open& effect) {
@@ -330,19 +341,23 @@ void node::act(protocol::reply_open& effect) {
 }
 
 void node::act(protocol::emit_tokens& effect) {
-  if (const auto to = gateways_.find(effect.gateway); to != gateways_.end()) tell(in_, to->second, effect.tokens, &gateway::on_tokens);
+  if (const auto to = gateways_.find(effect.gateway); to != gateways_.end())
+    tell(in_, to->second, effect.tokens, &gateway::on_tokens);
 }
 
 void node::act(protocol::emit_failure& effect) {
-  if (const auto to = gateways_.find(effect.gateway); to != gateways_.end()) tell(in_, to->second, effect.failure, &gateway::on_failure);
+  if (const auto to = gateways_.find(effect.gateway); to != gateways_.end())
+    tell(in_, to->second, effect.failure, &gateway::on_failure);
 }
 
 void node::act(protocol::ask_in_sync& effect) {
   if (!orchestrator_ || !registered_) return;  // asked again on a tick
-  ask<in_sync_reply>(*host_, orchestrator_, effect.change, &orchestrator::on_change,
-                     [this, group = effect.change.group](const result<in_sync_reply>& reply) {
-                       if (reply) to_primary([this, group, reply] { return table_->on_in_sync_reply(group, reply, host_->now()); });
-                     });
+  ask<in_sync_reply>(
+      *host_, orchestrator_, effect.change, &orchestrator::on_change,
+      [this, group = effect.change.group](const result<in_sync_reply>& reply) {
+        if (reply)
+          to_primary([this, group, reply] { return table_->on_in_sync_reply(group, reply, host_->now()); });
+      });
 }
 
 void node::act(protocol::begin_replication& order) {
@@ -371,7 +386,8 @@ void node::act(protocol::drop_engine& order) {
   to_engine([this, order] { loop_->drop(order.session); });
 }
 
-void node::on_hello(const gateway_hello& hello, const wire_ptr& wire, std::function<void(const heartbeat_ack&)> reply) {
+void node::on_hello(const gateway_hello& hello, const wire_ptr& wire,
+                    std::function<void(const heartbeat_ack&)> reply) {
   primary_box_.post([this, hello, wire, reply = std::move(reply)] {
     gateways_[hello.gateway] = {in_.process_at<gateway>(control_address(hello.gateway.name)), wire, 1};
     wire->on_lost(1, [this, who = hello.gateway, wire] {
@@ -387,7 +403,8 @@ void node::on_hello(const gateway_hello& hello, const wire_ptr& wire, std::funct
   });
 }
 
-void node::on_open(const open_turn& request, const wire_ptr&, std::function<void(const open_turn_reply&)> reply) {
+void node::on_open(const open_turn& request, const wire_ptr&,
+                   std::function<void(const open_turn_reply&)> reply) {
   primary_box_.post([this, request, reply = std::move(reply)] {
     const auto ticket = next_ticket_++;
     open_requests_.emplace(ticket, [this, request, reply](const open_turn_reply& answer) {
@@ -395,7 +412,11 @@ void node::on_open(const open_turn& request, const wire_ptr&, std::function<void
       const auto longest = std::chrono::duration_cast<nanoseconds>(in_.how.lease) * 11 / 10;
       if (answer.accepted && in_.time.now() - renewed_ > longest && table_->waits_for(request.group).empty())
         in_.blame("INV11: " + host_->self().name + " takes a turn without a lease");
-      if (!answer.accepted) in_.note(host_->self().name + " refuses a turn of group " + std::to_string(raw(request.group)) + ": " + std::string{name_of(answer.refusal)} + ", " + answer.reason + ", has " + std::to_string(answer.have.length) + ", piece from " + std::to_string(request.history.first) + " to " + std::to_string(request.history.end()));
+      if (!answer.accepted)
+        in_.note(host_->self().name + " refuses a turn of group " + std::to_string(raw(request.group)) +
+                 ": " + std::string{name_of(answer.refusal)} + ", " + answer.reason + ", has " +
+                 std::to_string(answer.have.length) + ", piece from " +
+                 std::to_string(request.history.first) + " to " + std::to_string(request.history.end()));
       reply(answer);
     });
     carry_out(table_->on_open_turn(ticket, request, lease_valid_, host_->now()));
@@ -428,7 +449,9 @@ void node::on_news(const link_news& news) {
   else if (const auto* unprotected = std::get_if<protocol::unprotected>(&news.what))
     carry_out(table_->on_unprotected(news.standby, unprotected->session, host_->now()));
   else if (const auto* wanted = std::get_if<protocol::want_rows>(&news.what))
-    to_engine([this, order = export_order{wanted->session, wanted->first, wanted->count}] { loop_->export_range(order); });
+    to_engine([this, order = export_order{wanted->session, wanted->first, wanted->count}] {
+      loop_->export_range(order);
+    });
 }
 
 // --- standby -----------------------------------------------------------------------------------------------
@@ -456,7 +479,9 @@ void node::on_unpacked(const unpacked_rows& rows) {
     return {};
   });
   if (rows.outcome && wanted)
-    to_engine([this, order = import_order{what.session, what.generation, what.first, rows.image}] { loop_->import(order); });
+    to_engine([this, order = import_order{what.session, what.generation, what.first, rows.image}] {
+      loop_->import(order);
+    });
   carry_out_standby(std::move(effects), {});
 }
 
@@ -504,7 +529,8 @@ void node::pack(const exported_rows& rows) {
   packed.rows = {rows.session, rows.first, rows.image->count, size, *checksum, 0, rows.generation};
   packed.slot = std::move(*slot);
   primary_box_.post([this, packed = std::move(packed)] {
-    if (in_.without == left_out::generations || table_->exports_current(packed.rows.session, packed.rows.generation))
+    if (in_.without == left_out::generations ||
+        table_->exports_current(packed.rows.session, packed.rows.generation))
       to_links([this, packed](link_driver& link) { link.on_packed(packed, host_->now()); });
   });
 }
@@ -514,9 +540,11 @@ void node::unpack(const unpack_order& order) {
   out.outcome = engine_.prepare_image(order.rows.first, order.rows.count, *out.image);
   std::uint64_t checksum = order.rows.checksum;
   if (in_.without == left_out::checksums)
-    checksum = hash_bytes({order.slot.region().address, order.rows.count * engine_.layout().bytes_per_token()});
+    checksum =
+        hash_bytes({order.slot.region().address, order.rows.count * engine_.layout().bytes_per_token()});
   if (out.outcome)
-    out.outcome = device_->unpack(engine_.layout(), order.slot.region(), order.rows.count, checksum, *out.image);
+    out.outcome =
+        device_->unpack(engine_.layout(), order.slot.region(), order.rows.count, checksum, *out.image);
   standby_box_.post([this, out = std::move(out)] { on_unpacked(out); });
 }
 

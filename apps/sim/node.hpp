@@ -25,8 +25,8 @@ class orchestrator;
 actors::engines::toy_engine::options engine_options(const settings& how);
 
 /// One run of a node under simulated time: the product's own protocol objects, data plane, links, engine loop
-/// and staging memory. What its actors do beyond them (carry effects from one to the other) is done here, each
-/// actor as a mailbox.
+/// and staging memory. What its actors do beyond them (carry effects from one to the other) is done here,
+/// each actor as a mailbox.
 class node : public std::enable_shared_from_this<node> {
  public:
   node(world& in, std::shared_ptr<host> on, std::vector<std::string> standbys);
@@ -35,8 +35,10 @@ class node : public std::enable_shared_from_this<node> {
   // From the orchestrator.
   void on_view(const cluster_view& view, const wire_ptr& wire);
   // From gateways.
-  void on_hello(const gateway_hello& hello, const wire_ptr& wire, std::function<void(const heartbeat_ack&)> reply);
-  void on_open(const open_turn& request, const wire_ptr& wire, std::function<void(const open_turn_reply&)> reply);
+  void on_hello(const gateway_hello& hello, const wire_ptr& wire,
+                std::function<void(const heartbeat_ack&)> reply);
+  void on_open(const open_turn& request, const wire_ptr& wire,
+               std::function<void(const open_turn_reply&)> reply);
   void on_end(const end_turn& request, const wire_ptr& wire);
 
   // For checkers.
@@ -46,11 +48,15 @@ class node : public std::enable_shared_from_this<node> {
   [[nodiscard]] const actors::protocol::session_log* log_of(session_id session) const;
   [[nodiscard]] position synced(session_id session) const;
   /// Rows in the engine.
-  [[nodiscard]] position rows(session_id session) const { return engine_.holds(session) ? engine_.length(session) : 0; }
+  [[nodiscard]] position rows(session_id session) const {
+    return engine_.holds(session) ? engine_.length(session) : 0;
+  }
   [[nodiscard]] epoch highest_epoch(group_id group) const;
   [[nodiscard]] gpu::staging_ring::usage staging() const { return device_->staging().used(); }
   [[nodiscard]] actors::protocol::replica_set::counters refusals() const { return plane_->counted(); }
-  [[nodiscard]] const std::map<std::string, std::unique_ptr<actors::link_driver>>& links() const noexcept { return links_; }
+  [[nodiscard]] const std::map<std::string, std::unique_ptr<actors::link_driver>>& links() const noexcept {
+    return links_;
+  }
   /// When (truly) the last heartbeat that was acknowledged was sent.
   [[nodiscard]] nanoseconds renewed() const noexcept { return renewed_; }
 

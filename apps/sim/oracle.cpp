@@ -25,7 +25,8 @@ void oracle::evaluate(std::span<const token_id> log) {
   while (held_.size() < log.size()) {
     const auto count = std::min<std::size_t>(engine_.prefill_chunk(), log.size() - held_.size());
     const auto piece = log.subspan(held_.size(), count);
-    const actors::engines::evaluation step{only, static_cast<position>(held_.size()), piece, held_.size() + count == log.size()};
+    const actors::engines::evaluation step{only, static_cast<position>(held_.size()), piece,
+                                           held_.size() + count == log.size()};
     BATON_ASSERT(engine_.evaluate({&step, 1}).ok());
     held_.insert(held_.end(), piece.begin(), piece.end());
   }
@@ -36,7 +37,9 @@ std::vector<token_id> oracle::continuation(std::span<const token_id> log, const 
   std::vector<token_id> all{log.begin(), log.end()};
   while (all.size() < log.size() + count) {
     evaluate(all);
-    all.push_back(actors::engines::sample(engine_.logits(0), parameters.sampling, static_cast<position>(all.size()), all).token);
+    all.push_back(actors::engines::sample(engine_.logits(0), parameters.sampling,
+                                          static_cast<position>(all.size()), all)
+                      .token);
   }
   return {all.begin() + static_cast<std::ptrdiff_t>(log.size()), all.end()};
 }

@@ -15,7 +15,8 @@ class oracle {
   explicit oracle(const settings& how);
 
   /// What follows `log` under these parameters: `count` tokens.
-  std::vector<token_id> continuation(std::span<const token_id> log, const turn_parameters& parameters, std::size_t count);
+  std::vector<token_id> continuation(std::span<const token_id> log, const turn_parameters& parameters,
+                                     std::size_t count);
 
  private:
   void evaluate(std::span<const token_id> log);

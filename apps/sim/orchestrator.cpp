@@ -35,7 +35,8 @@ void orchestrator::carry_out(protocol::cluster_effects effects) {
     if (auto* swap = std::get_if<protocol::swap_record>(&effect)) {
       carry_out(swapped(*swap));
     } else if (auto* reply = std::get_if<protocol::reply_change>(&effect)) {
-      if (auto found = changes_.extract(reply->to); !found.empty() && reply->reply) found.mapped()(*reply->reply);
+      if (auto found = changes_.extract(reply->to); !found.empty() && reply->reply)
+        found.mapped()(*reply->reply);
     } else {
       view_changed_ = true;
     }
@@ -48,7 +49,8 @@ protocol::cluster_effects orchestrator::swapped(const protocol::swap_record& swa
     const auto& known = in_.store.records();
     const auto there = known.find(swap.desired.group);
     const auto expected = there == known.end() ? 0 : there->second.revision;
-    if (auto written = store_.swap(swap.desired, expected, swap.new_epoch)) return table_->on_swapped(true, *written, now);
+    if (auto written = store_.swap(swap.desired, expected, swap.new_epoch))
+      return table_->on_swapped(true, *written, now);
   } else if (auto written = store_.swap(swap.desired, swap.expected, swap.new_epoch)) {
     return table_->on_swapped(true, *written, now);
   }
@@ -92,7 +94,8 @@ void orchestrator::on_gateway(const gateway_registration& what, const wire_ptr& 
   reply({0, term_, true});
 }
 
-void orchestrator::on_heartbeat(const heartbeat& beat, const wire_ptr&, std::function<void(const heartbeat_ack&)> reply) {
+void orchestrator::on_heartbeat(const heartbeat& beat, const wire_ptr&,
+                                std::function<void(const heartbeat_ack&)> reply) {
   protocol::cluster_effects effects;
   const heartbeat_ack ack = table_->on_heartbeat(beat, host_->now(), effects);
   run(std::move(effects));
@@ -116,6 +119,8 @@ void orchestrator::lost(const process_id& who, const wire_ptr& wire) {
   if (by_wire(nodes_) || by_wire(gateways_)) run(table_->on_lost(who, "connection closed", host_->now()));
 }
 
-void orchestrator::on_tick() { run(table_->on_tick(host_->now())); }
+void orchestrator::on_tick() {
+  run(table_->on_tick(host_->now()));
+}
 
 }  // namespace baton::apps::sim

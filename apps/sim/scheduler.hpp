@@ -25,10 +25,12 @@ class dice {
   /// Uniform in [low, high].
   template <class Number>
   Number between(Number low, Number high) {
-    return static_cast<Number>(
-        std::uniform_int_distribution<std::int64_t>(static_cast<std::int64_t>(low), static_cast<std::int64_t>(high))(engine_));
+    return static_cast<Number>(std::uniform_int_distribution<std::int64_t>(
+        static_cast<std::int64_t>(low), static_cast<std::int64_t>(high))(engine_));
   }
-  nanoseconds time(nanoseconds low, nanoseconds high) { return nanoseconds{between(low.count(), high.count())}; }
+  nanoseconds time(nanoseconds low, nanoseconds high) {
+    return nanoseconds{between(low.count(), high.count())};
+  }
   bool chance(double probability) { return std::uniform_real_distribution<>(0, 1)(engine_) < probability; }
   double real(double low, double high) { return std::uniform_real_distribution<>(low, high)(engine_); }
   template <class List>

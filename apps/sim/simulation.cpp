@@ -16,8 +16,9 @@ constexpr nanoseconds peace_within = 30s;
 }  // namespace
 
 std::optional<left_out> left_out_named(std::string_view name) noexcept {
-  static constexpr std::array<std::string_view, 8> names{"nothing",     "gateway_epochs", "seals",     "released_history",
-                                                         "commit_wait", "record_compare", "checksums", "generations"};
+  static constexpr std::array<std::string_view, 8> names{
+      "nothing",     "gateway_epochs", "seals",     "released_history",
+      "commit_wait", "record_compare", "checksums", "generations"};
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) return std::nullopt;
   return static_cast<left_out>(found - names.begin());
@@ -25,9 +26,10 @@ std::optional<left_out> left_out_named(std::string_view name) noexcept {
 
 std::string_view name_of(fault_kind kind) noexcept {
   static constexpr std::array<std::string_view, fault_kinds> names{
-      "kill_node",    "power_off_node", "stop_node", "kill_orchestrator", "stop_orchestrator", "kill_gateway",
-      "stop_gateway", "cut",            "cut_one_way", "isolate",         "reset",             "slow_path",
-      "clock_jump",   "store_fails",    "store_lies", "rows_flipped",     "doubled_messages"};
+      "kill_node",    "power_off_node",  "stop_node",  "kill_orchestrator", "stop_orchestrator",
+      "kill_gateway", "stop_gateway",    "cut",        "cut_one_way",       "isolate",
+      "reset",        "slow_path",       "clock_jump", "store_fails",       "store_lies",
+      "rows_flipped", "doubled_messages"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -74,7 +76,10 @@ void simulation::shape() {
   how.gateways = random.chance(0.25) ? 2 : 1;
   using mode = protocol::commit_rule::mode;
   const double rule = random.real(0, 1);
-  how.commit.how = rule < 0.6 ? mode::semi_sync : rule < 0.75 ? mode::async : rule < 0.9 ? mode::strict : mode::quorum;
+  how.commit.how = rule < 0.6    ? mode::semi_sync
+                   : rule < 0.75 ? mode::async
+                   : rule < 0.9  ? mode::strict
+                                 : mode::quorum;
   how.commit.quorum = 1;
   how.every_tokens = random.chance(0.5) ? 1 : random.between<std::uint32_t>(2, 24);
   how.prefill_chunk = random.between<std::uint32_t>(2, 32);
@@ -95,7 +100,8 @@ void simulation::shape() {
   const std::size_t people = random.between<std::size_t>(1, 5);
   for (std::size_t i = 0; i < people; ++i) {
     const std::string home = random.pick(gateway_names_);
-    clients_.push_back(std::make_shared<client>(in_, "client" + std::to_string(i), [this, home] { return at(home)->as_gateway; }));
+    clients_.push_back(std::make_shared<client>(in_, "client" + std::to_string(i),
+                                                [this, home] { return at(home)->as_gateway; }));
   }
   fault_gap_ = random.time(60ms, 1200ms);
 }
@@ -110,7 +116,8 @@ void simulation::start(member& who) {
   const double drift = random.chance(0.1) ? 0.05 : 0.0005;
   process_id self{who.name, incarnation{random.number()}};
   in_.note("start " + who.name + " " + std::to_string(raw(self.incarnation) % 1000));
-  who.at = std::make_shared<host>(in_.time, self, 1 + random.real(-drift, drift), random.time(0ns, nanoseconds{24h}));
+  who.at = std::make_shared<host>(in_.time, self, 1 + random.real(-drift, drift),
+                                  random.time(0ns, nanoseconds{24h}));
   in_.paths.listen(control_address(who.name), who.at);
   in_.paths.restarted(who.name);
   const bool is_node = std::find(node_names_.begin(), node_names_.end(), who.name) != node_names_.end();
@@ -129,9 +136,10 @@ void simulation::start(member& who) {
       return_after(who, 50ms);
     }
   } else {
-    who.as_gateway = std::make_shared<gateway>(in_, who.at, [this, &who](const turn_tokens& tokens, const process_id& from) {
-      on_released(*who.as_gateway, tokens, from);
-    });
+    who.as_gateway = std::make_shared<gateway>(
+        in_, who.at, [this, &who](const turn_tokens& tokens, const process_id& from) {
+          on_released(*who.as_gateway, tokens, from);
+        });
     in_.processes[control_address(who.name)] = who.as_gateway;
     who.as_gateway->start();
   }
@@ -139,7 +147,8 @@ void simulation::start(member& who) {
 
 void simulation::die(member& who, bool silent) {
   if (!who.at || !who.at->alive()) return;
-  if (who.as_orchestrator && who.as_orchestrator->table()) out_.failovers += who.as_orchestrator->table()->failovers().size();
+  if (who.as_orchestrator && who.as_orchestrator->table())
+    out_.failovers += who.as_orchestrator->table()->failovers().size();
   if (who.as_node) {
     out_.stale += who.as_node->refusals().stale;
     out_.corrupt += who.as_node->refusals().corrupt;
@@ -191,7 +200,9 @@ void simulation::inflict(fault_kind kind) {
   in_.note("fault " + std::string{name_of(kind)});
   const auto any_node = [&]() -> member& { return *at(random.pick(node_names_)); };
   const auto any_gateway = [&]() -> member& { return *at(random.pick(gateway_names_)); };
-  const auto anyone = [&]() -> member& { return std::next(members_.begin(), random.between<std::ptrdiff_t>(0, std::ssize(members_) - 1))->second; };
+  const auto anyone = [&]() -> member& {
+    return std::next(members_.begin(), random.between<std::ptrdiff_t>(0, std::ssize(members_) - 1))->second;
+  };
   const auto a_while = [&] { return random.chance(0.5) ? random.time(1ms, 150ms) : random.time(150ms, 3s); };
   const auto for_a_while = [&](auto&& on, auto&& off) {
     on();
@@ -224,8 +235,15 @@ void simulation::inflict(fault_kind kind) {
       const std::string a = anyone().name;
       const std::string b = anyone().name;
       const bool both = kind == fault_kind::cut;
-      return for_a_while([&] { in_.paths.cut(a, b); if (both) in_.paths.cut(b, a); },
-                         [this, a, b, both] { in_.paths.heal(a, b); if (both) in_.paths.heal(b, a); });
+      return for_a_while(
+          [&] {
+            in_.paths.cut(a, b);
+            if (both) in_.paths.cut(b, a);
+          },
+          [this, a, b, both] {
+            in_.paths.heal(a, b);
+            if (both) in_.paths.heal(b, a);
+          });
     }
     case fault_kind::isolate: {
       const std::string who = anyone().name;
@@ -263,7 +281,8 @@ void simulation::inflict(fault_kind kind) {
     case fault_kind::store_lies:
       return for_a_while([&] { in_.store.lying = random.real(0.1, 1); }, [this] { in_.store.lying = 0; });
     case fault_kind::rows_flipped:
-      return for_a_while([&] { in_.data.flip_rows = random.real(0.01, 0.5); }, [this] { in_.data.flip_rows = 0; });
+      return for_a_while([&] { in_.data.flip_rows = random.real(0.01, 0.5); },
+                         [this] { in_.data.flip_rows = 0; });
     case fault_kind::doubled_messages:
       return for_a_while([&] { in_.doubled = random.real(0.05, 0.5); }, [this] { in_.doubled = 0; });
   }
@@ -285,13 +304,15 @@ void simulation::heal() {
 // --- checkers ----------------------------------------------------------------------------------------------
 
 void simulation::on_released(gateway& at, const turn_tokens& tokens, const process_id& from) {
-  if (tokens.epoch < at.core().sealed(tokens.group) && in_.without != left_out::gateway_epochs) return;  // refused
+  if (tokens.epoch < at.core().sealed(tokens.group) && in_.without != left_out::gateway_epochs)
+    return;  // refused
   for (const auto& it : clients_) {
     const gateway_session* session = at.core().find_session(it->session());
     if (session == nullptr || session->id != tokens.session) continue;
     position& known = released_[session->id];
     const auto& log = session->stream.log();
-    if (log.last_turn()->number != tokens.turn || log.length() <= log.last_turn()->prompt_end) return;  // of a turn that is over
+    if (log.last_turn()->number != tokens.turn || log.length() <= log.last_turn()->prompt_end)
+      return;  // of a turn that is over
     if (log.length() <= known) {
       known = log.length();
       return;
@@ -299,7 +320,8 @@ void simulation::on_released(gateway& at, const turn_tokens& tokens, const proce
     known = log.length();
     const process_id* owner = in_.store.owner_under(tokens.group, tokens.epoch);
     if (owner == nullptr || (*owner != from && !from.name.empty()))
-      in_.blame("INV4: tokens of epoch " + std::to_string(raw(tokens.epoch)) + " come from " + from.name + ", not from its owner");
+      in_.blame("INV4: tokens of epoch " + std::to_string(raw(tokens.epoch)) + " come from " + from.name +
+                ", not from its owner");
     check_commit(session->id, log.point(), tokens.group);
     return;
   }
@@ -315,11 +337,13 @@ void simulation::check_commit(const session_id session, const history_point& rel
   if (owner != nullptr && owner->as_node && owner->as_node->log_of(session) == nullptr) return;
   for (const process_id& standby : found->second.in_sync) {
     const member* it = at(standby.name);
-    if (it == nullptr || !it->as_node || it->as_node->on().self() != standby) continue;  // dead: it leaves the set
+    if (it == nullptr || !it->as_node || it->as_node->on().self() != standby)
+      continue;  // dead: it leaves the set
     const auto* log = it->as_node->log_of(session);
     if (log == nullptr || !log->contains(released))
-      in_.blame("INV3: position " + std::to_string(released.length) + " of session " + std::to_string(raw(session)) +
-                " is released, and the in-sync standby " + standby.name + " lacks it");
+      in_.blame("INV3: position " + std::to_string(released.length) + " of session " +
+                std::to_string(raw(session)) + " is released, and the in-sync standby " + standby.name +
+                " lacks it");
   }
 }
 
@@ -329,16 +353,19 @@ void simulation::check_member(member& who) {
   for (const auto& [group, record] : in_.store.records()) {
     epoch& seen = seen_[{who.at->self(), group}];
     const epoch now = it.highest_epoch(group);
-    if (now < seen) in_.blame("INV4: the epoch of group " + std::to_string(raw(group)) + " falls at " + who.name);
+    if (now < seen)
+      in_.blame("INV4: the epoch of group " + std::to_string(raw(group)) + " falls at " + who.name);
     seen = now;
     if (record.owner != who.at->self() || it.table().epoch_of(group) != record.epoch) continue;
     const auto waited = it.table().waits_for(group);
     for (const process_id& standby : record.in_sync)
       if (std::find(waited.begin(), waited.end(), standby.name) == waited.end())
-        in_.blame("INV7: " + who.name + " does not wait for " + standby.name + ", which is in the in-sync set");
+        in_.blame("INV7: " + who.name + " does not wait for " + standby.name +
+                  ", which is in the in-sync set");
   }
   const auto staging = it.staging();
-  if (staging.lent + staging.quarantined > staging.total) in_.blame("INV6: more slots lent than there are, at " + who.name);
+  if (staging.lent + staging.quarantined > staging.total)
+    in_.blame("INV6: more slots lent than there are, at " + who.name);
 }
 
 void simulation::sweep() {
@@ -350,13 +377,15 @@ void simulation::sweep() {
 
 void simulation::explain() const {
   if (!in_.traced) return;
-  in_.note("commit " + std::to_string(static_cast<int>(in_.how.commit.how)) + " every " + std::to_string(in_.how.every_tokens) + " slots " +
-           std::to_string(in_.how.staging_slots) + " places " + std::to_string(in_.how.sessions) + " rows " + std::to_string(in_.how.rows));
+  in_.note("commit " + std::to_string(static_cast<int>(in_.how.commit.how)) + " every " +
+           std::to_string(in_.how.every_tokens) + " slots " + std::to_string(in_.how.staging_slots) +
+           " places " + std::to_string(in_.how.sessions) + " rows " + std::to_string(in_.how.rows));
   for (const auto& [group, record] : in_.store.records()) {
     std::string set;
     for (const process_id& it : record.in_sync)
       set += " " + it.name;
-    in_.note("group " + std::to_string(raw(group)) + " epoch " + std::to_string(raw(record.epoch)) + " owner " + record.owner.name + " in sync" + set);
+    in_.note("group " + std::to_string(raw(group)) + " epoch " + std::to_string(raw(record.epoch)) +
+             " owner " + record.owner.name + " in sync" + set);
   }
   for (const auto& it : clients_)
     for (const auto& [name, who] : members_) {
@@ -367,10 +396,13 @@ void simulation::explain() const {
       for (const auto& [other, held] : members_) {
         const auto* log = held.as_node ? held.as_node->log_of(session->id) : nullptr;
         if (log == nullptr) continue;
-        where += " " + other + (held.as_node->table().log_of(session->id) != nullptr ? "*" : "") + ":" + std::to_string(log->length()) + "/" +
-                 std::to_string(held.as_node->synced(session->id)) + "/" + std::to_string(held.as_node->rows(session->id)) + (log->contains(session->stream.log().point()) ? "" : "!");
+        where += " " + other + (held.as_node->table().log_of(session->id) != nullptr ? "*" : "") + ":" +
+                 std::to_string(log->length()) + "/" + std::to_string(held.as_node->synced(session->id)) +
+                 "/" + std::to_string(held.as_node->rows(session->id)) +
+                 (log->contains(session->stream.log().point()) ? "" : "!");
       }
-      in_.note(it->describe() + "; at " + name + " group " + std::to_string(raw(session->group)) + " log " + std::to_string(session->stream.log().length()) + where);
+      in_.note(it->describe() + "; at " + name + " group " + std::to_string(raw(session->group)) + " log " +
+               std::to_string(session->stream.log().length()) + where);
     }
 }
 

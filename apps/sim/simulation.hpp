@@ -21,11 +21,11 @@ enum class fault_kind : std::uint8_t {
   stop_orchestrator,
   kill_gateway,
   stop_gateway,
-  cut,          ///< between two processes
+  cut,  ///< between two processes
   cut_one_way,
-  isolate,      ///< one process from all others
-  reset,        ///< the connections between two processes break
-  slow_path,    ///< delay and little bandwidth
+  isolate,    ///< one process from all others
+  reset,      ///< the connections between two processes break
+  slow_path,  ///< delay and little bandwidth
   clock_jump,
   store_fails,
   store_lies,
@@ -50,7 +50,8 @@ struct outcome {
   void add(const outcome& other);
 };
 
-/// One seeded run: a cluster, its clients, faults for a while, then peace, in which everything must come right.
+/// One seeded run: a cluster, its clients, faults for a while, then peace, in which everything must come
+/// right.
 class simulation {
  public:
   explicit simulation(std::uint64_t seed, left_out without = left_out::nothing, bool traced = false);

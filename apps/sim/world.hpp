@@ -27,10 +27,10 @@ struct settings {
   std::uint32_t every_tokens = 1;
   std::uint32_t prefill_chunk = 16;
   std::uint32_t context_tokens = 600;
-  std::size_t sessions = 12;        ///< places in each engine
+  std::size_t sessions = 12;  ///< places in each engine
   std::size_t staging_slots = 16;
-  bool rows = true;                 ///< false: a model that can only be replayed
-  nanoseconds step{1ms};            ///< what a decode step takes
+  bool rows = true;       ///< false: a model that can only be replayed
+  nanoseconds step{1ms};  ///< what a decode step takes
   std::chrono::milliseconds heartbeat{20};
   std::chrono::milliseconds suspect_after{100};
   std::chrono::milliseconds lease{1000};
@@ -52,7 +52,8 @@ std::optional<left_out> left_out_named(std::string_view name) noexcept;
 
 /// Everything that the simulated processes share.
 struct world {
-  explicit world(std::uint64_t seed) : random(seed), paths(time, random), data{paths, 0, 0, {}}, store(random) {}
+  explicit world(std::uint64_t seed)
+      : random(seed), paths(time, random), data{paths, 0, 0, {}}, store(random) {}
 
   dice random;
   scheduler time;
@@ -63,7 +64,8 @@ struct world {
   left_out without = left_out::nothing;
   double doubled = 0;  ///< chance that a one-way message of the control plane comes twice
   std::uint64_t doubles = 0;
-  std::shared_ptr<const actors::engines::toy_tokenizer> text = std::make_shared<actors::engines::toy_tokenizer>();
+  std::shared_ptr<const actors::engines::toy_tokenizer> text =
+      std::make_shared<actors::engines::toy_tokenizer>();
   std::map<std::string, std::shared_ptr<void>> processes;  ///< by control address
 
   bool traced = false;
@@ -93,7 +95,8 @@ struct remote {
   std::weak_ptr<Process> process;
   wire_ptr wire;
   int side = 0;  ///< ours
-  std::shared_ptr<std::vector<std::function<void()>>> open_requests = std::make_shared<std::vector<std::function<void()>>>();
+  std::shared_ptr<std::vector<std::function<void()>>> open_requests =
+      std::make_shared<std::vector<std::function<void()>>>();
 
   explicit operator bool() const noexcept { return wire != nullptr; }
   /// The connection is gone: what waits for an answer gets none.
@@ -106,7 +109,8 @@ struct remote {
 
 /// Sends a message, by its bytes.
 template <class Process, class Message>
-void tell(world& in, const remote<Process>& to, const Message& message, void (Process::*handle)(const Message&, const wire_ptr&)) {
+void tell(world& in, const remote<Process>& to, const Message& message,
+          void (Process::*handle)(const Message&, const wire_ptr&)) {
   if (!to) return;
   const auto bytes = std::make_shared<const std::vector<std::byte>>(encode(message));
   const auto arrives = [process = to.process, wire = to.wire, bytes, handle] {
@@ -137,15 +141,16 @@ void ask(host& self, remote<Process>& to, const Request& request,
   to.open_requests->push_back([answer] { answer(error{errc::connection_lost, "connection lost"}); });
   self.after(limits::request_timeout, [answer] { answer(error{errc::timed_out, "no answer"}); });
   const auto bytes = std::make_shared<const std::vector<std::byte>>(encode(request));
-  to.wire->send(to.side, bytes->size(), [process = to.process, wire = to.wire, side = to.side, bytes, serve, answer] {
-    const auto at = process.lock();
-    const auto read = decode<Request>(*bytes);
-    if (!at || !read) return;
-    ((*at).*serve)(*read, wire, [wire, side, answer](const Reply& reply) {
-      const auto back = std::make_shared<const std::vector<std::byte>>(encode(reply));
-      wire->send(1 - side, back->size(), [back, answer] { answer(decode<Reply>(*back)); });
-    });
-  });
+  to.wire->send(to.side, bytes->size(),
+                [process = to.process, wire = to.wire, side = to.side, bytes, serve, answer] {
+                  const auto at = process.lock();
+                  const auto read = decode<Request>(*bytes);
+                  if (!at || !read) return;
+                  ((*at).*serve)(*read, wire, [wire, side, answer](const Reply& reply) {
+                    const auto back = std::make_shared<const std::vector<std::byte>>(encode(reply));
+                    wire->send(1 - side, back->size(), [back, answer] { answer(decode<Reply>(*back)); });
+                  });
+                });
 }
 
 /// Connects to the process at a control address.
@@ -164,7 +169,11 @@ void dial(world& in, const std::shared_ptr<host>& from, const std::string& addre
       failed);
 }
 
-inline std::string control_address(const std::string& name) { return "control:" + name; }
-inline std::string data_address(const std::string& name) { return "data:" + name; }
+inline std::string control_address(const std::string& name) {
+  return "control:" + name;
+}
+inline std::string data_address(const std::string& name) {
+  return "data:" + name;
+}
 
 }  // namespace baton::apps::sim

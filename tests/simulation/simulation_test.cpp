@@ -53,7 +53,8 @@ TEST_CASE("a seed is a seed: the same run, event for event") {
 
 TEST_CASE("the checkers notice each rule that is left out") {
   baton::configure_log("off", "simulation");
-  const std::string rule = GENERATE("gateway_epochs", "released_history", "commit_wait", "record_compare", "checksums", "generations");
+  const std::string rule = GENERATE("gateway_epochs", "released_history", "commit_wait", "record_compare",
+                                    "checksums", "generations");
   const auto without = left_out_named(rule);
   REQUIRE(without);
   std::string noticed;
