@@ -189,7 +189,7 @@ void data_plane::on_landed(transports::connection_id from, memory_region region,
     if (outcome) {
       effects = replicas_.on_landed(landed.rows, 0);
     } else {
-      slot.quarantine();  // the fabric may still write to it
+      if (transport_->abilities().late_writes) slot.quarantine();
       slot = {};
       effects = replicas_.on_landing_failed(raw(from), landed.rows, outcome.code());
     }

@@ -52,7 +52,10 @@ engine_actor::behavior_type engine_behavior(engine_actor::stateful_pointer<engin
       },
       [self, &state](const import_order& order) { state.loop->import(order), state.settled(self); },
       [self, &state](const export_order& order) { state.loop->export_range(order), state.settled(self); },
-      [&state](const export_policy& policy) { state.loop->set_policy(policy); },
+      [self, &state](const export_policy& policy) {
+        state.loop->set_policy(policy);
+        self->send(state.node->primary, policy);  // behind the steps of before
+      },
       [self, &state](step_atom) {
         state.scheduled = false;
         state.loop->step();

@@ -17,7 +17,7 @@ namespace baton::actors {
 /// | | `allow_engine` | the log may grow further | | `stop_engine` | the run ends; nothing more of it is
 /// reported | | `cut_engine`, `drop_engine` | rows are forgotten | | `import_order` | rows are appended, then
 /// `import_done` to the standby | | `export_order` | rows are exported for a link that lacks them | |
-/// `export_policy` | after how many tokens fresh rows go out |
+/// `export_policy` | after how many tokens fresh rows go out; sent back once it holds |
 engine_actor spawn_engine_actor(caf::actor_system& system, std::shared_ptr<node_parts> node);
 
 }  // namespace baton::actors

@@ -9,9 +9,9 @@
 
 namespace baton::actors {
 
-/// Faces clients, through `completion_service`: finds or makes the session of a request, opens the turn at
-/// its owner, judges what owners send (docs/protocol.md section O), turns tokens into text, and is sealed by
-/// each new owner. What it has released is the last word on a session; it can bring any node to that point.
+/// Faces clients, through `completion_service`: carries out what its `gateway_core` decides, reaches the
+/// orchestrator and the nodes, publishes its state and metrics. What it has released is the last word on a
+/// session; it can bring any node to that point.
 ///
 /// | message | reply | effect |
 /// |---|---|---|

@@ -25,6 +25,11 @@ gateway_session* gateway_sessions::find(session_id session) {
   return found == sessions_.end() ? nullptr : &found->second;
 }
 
+const gateway_session* gateway_sessions::find(const std::string& name) const {
+  const auto named = by_name_.find(name);
+  return named == by_name_.end() ? nullptr : &sessions_.at(named->second);
+}
+
 std::size_t gateway_sessions::in_group(group_id group) const {
   return static_cast<std::size_t>(std::count_if(sessions_.begin(), sessions_.end(),
                                                 [&](const auto& it) { return it.second.group == group; }));

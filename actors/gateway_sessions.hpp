@@ -54,6 +54,8 @@ class gateway_sessions {
 
   gateway_session& create(const std::string& name, group_id group, std::uint64_t fingerprint, time_point now);
   gateway_session* find(session_id session);
+  /// By the client's name; nullptr if there is none.
+  [[nodiscard]] const gateway_session* find(const std::string& name) const;
 
   /// Remembers the end of a chat turn: the next request whose messages begin with these and the answer goes
   /// on here.

@@ -103,6 +103,12 @@ bool gateway_turn::released(const turn_tokens& tokens, std::size_t fresh, const 
   return true;
 }
 
+void gateway_turn::unserve(time_point now) {
+  if (served != epoch{}) waiting_since = now;
+  served = epoch{};
+  asking = false;
+}
+
 void gateway_turn::failed(const error& why) {
   keep_ = session_->stream.log().length();
   events_(turn_failed{why});

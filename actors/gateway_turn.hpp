@@ -38,7 +38,10 @@ class gateway_turn {
   /// Log length to keep when the turn is over.
   [[nodiscard]] position keep() const noexcept { return keep_; }
 
-  // Where the turn is served; kept by the gateway actor.
+  /// Nobody serves it from now on.
+  void unserve(time_point now);
+
+  // Where the turn is served; kept by `gateway_core`.
   epoch served{};            ///< epoch under which an owner has taken it; 0: none yet
   time_point waiting_since;  ///< since when none serves it
   time_point retry_at{};

@@ -64,13 +64,46 @@ using replicator_actor =
                      caf::reacts_to<connection_lost>, caf::reacts_to<tick_atom>>;
 
 /// The whole of the primary, of which `primary_actor` is what others see.
-using primary_core_actor =
-    primary_actor::extend<caf::reacts_to<protocol::engine_step>, caf::reacts_to<engine_failed>,
-                          caf::reacts_to<packed_slot>, caf::reacts_to<link_report>, caf::reacts_to<link_news>,
-                          caf::reacts_to<link_figures>, caf::reacts_to<view_update>,
-                          caf::reacts_to<lease_state>, caf::reacts_to<protocol::superseded>,
-                          caf::reacts_to<orchestrator_actor>, caf::reacts_to<tick_atom>>;
+using primary_core_actor = primary_actor::extend<
+    caf::reacts_to<protocol::engine_step>, caf::reacts_to<engine_failed>, caf::reacts_to<packed_slot>,
+    caf::reacts_to<link_report>, caf::reacts_to<link_news>, caf::reacts_to<link_figures>,
+    caf::reacts_to<export_policy>, caf::reacts_to<view_update>, caf::reacts_to<lease_state>,
+    caf::reacts_to<protocol::superseded>, caf::reacts_to<orchestrator_actor>, caf::reacts_to<tick_atom>>;
 
 }  // namespace baton::actors
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::actors::protocol::superseded)
+// Messages that never leave the process: CAF need not know how to write them.
+#define BATON_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(type)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::run_engine)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::allow_engine)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::stop_engine)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::cut_engine)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::drop_engine)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::engine_step)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::take_replicas)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::return_replicas)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::begin_replication)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::replicate_records)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::end_replication)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::superseded)
+BATON_LOCAL_MESSAGE(baton::actors::engine_failed)
+BATON_LOCAL_MESSAGE(baton::actors::import_order)
+BATON_LOCAL_MESSAGE(baton::actors::import_done)
+BATON_LOCAL_MESSAGE(baton::actors::export_order)
+BATON_LOCAL_MESSAGE(baton::actors::export_policy)
+BATON_LOCAL_MESSAGE(baton::actors::exported_rows)
+BATON_LOCAL_MESSAGE(baton::actors::packed_slot)
+BATON_LOCAL_MESSAGE(baton::actors::unpack_order)
+BATON_LOCAL_MESSAGE(baton::actors::unpacked_rows)
+BATON_LOCAL_MESSAGE(baton::actors::replica_orders)
+BATON_LOCAL_MESSAGE(baton::actors::taken_replicas)
+BATON_LOCAL_MESSAGE(baton::actors::link_target)
+BATON_LOCAL_MESSAGE(baton::actors::inbound_frame)
+BATON_LOCAL_MESSAGE(baton::actors::connection_lost)
+BATON_LOCAL_MESSAGE(baton::actors::link_report)
+BATON_LOCAL_MESSAGE(baton::actors::link_news)
+BATON_LOCAL_MESSAGE(baton::actors::rows_held)
+BATON_LOCAL_MESSAGE(baton::actors::link_figures)
+BATON_LOCAL_MESSAGE(baton::actors::view_update)
+BATON_LOCAL_MESSAGE(baton::actors::lease_state)
+#undef BATON_LOCAL_MESSAGE

@@ -8,13 +8,13 @@
 #include "actors/protocol/link_sender.hpp"
 #include "actors/protocol/primary_table.hpp"
 #include "actors/protocol/replica_set.hpp"
-#include "actors/wire.hpp"
 #include "gpu/kv_layout.hpp"
 #include "gpu/staging_ring.hpp"
 #include "transports/transport.hpp"
 
 /// What the actors of one process say to each other. Never leaves the process, so it may hold shared memory;
-/// what crosses processes is a `wire<T>`. The effects of the protocol objects are messages as they are.
+/// what crosses processes is a `wire<T>`. The effects of the protocol objects are messages as they are. Free
+/// of CAF, which learns of them in `interfaces.hpp`.
 namespace baton::actors {
 
 // --- engine
@@ -159,37 +159,3 @@ struct lease_state {
 };
 
 }  // namespace baton::actors
-
-#define BATON_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(type)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::run_engine)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::allow_engine)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::stop_engine)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::cut_engine)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::drop_engine)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::engine_step)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::take_replicas)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::return_replicas)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::begin_replication)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::replicate_records)
-BATON_LOCAL_MESSAGE(baton::actors::protocol::end_replication)
-BATON_LOCAL_MESSAGE(baton::actors::engine_failed)
-BATON_LOCAL_MESSAGE(baton::actors::import_order)
-BATON_LOCAL_MESSAGE(baton::actors::import_done)
-BATON_LOCAL_MESSAGE(baton::actors::export_order)
-BATON_LOCAL_MESSAGE(baton::actors::export_policy)
-BATON_LOCAL_MESSAGE(baton::actors::exported_rows)
-BATON_LOCAL_MESSAGE(baton::actors::packed_slot)
-BATON_LOCAL_MESSAGE(baton::actors::unpack_order)
-BATON_LOCAL_MESSAGE(baton::actors::unpacked_rows)
-BATON_LOCAL_MESSAGE(baton::actors::replica_orders)
-BATON_LOCAL_MESSAGE(baton::actors::taken_replicas)
-BATON_LOCAL_MESSAGE(baton::actors::link_target)
-BATON_LOCAL_MESSAGE(baton::actors::inbound_frame)
-BATON_LOCAL_MESSAGE(baton::actors::connection_lost)
-BATON_LOCAL_MESSAGE(baton::actors::link_report)
-BATON_LOCAL_MESSAGE(baton::actors::link_news)
-BATON_LOCAL_MESSAGE(baton::actors::rows_held)
-BATON_LOCAL_MESSAGE(baton::actors::link_figures)
-BATON_LOCAL_MESSAGE(baton::actors::view_update)
-BATON_LOCAL_MESSAGE(baton::actors::lease_state)
-#undef BATON_LOCAL_MESSAGE

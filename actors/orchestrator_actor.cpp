@@ -34,8 +34,6 @@ struct orchestrator_state {
   std::map<std::string, std::string> figures;  // JSON by node
   protocol::change_ticket next_ticket = 1;
   bool view_changed = false;
-  bool skipped = false;
-  steady::time_point ticked_at = steady::now();
   std::size_t failovers_logged = 0;
 
   using pointer = orchestrator_core_actor::stateful_pointer<orchestrator_state>;
@@ -58,7 +56,8 @@ struct orchestrator_state {
         carry_out(self, swapped(*swap));
       } else if (auto* reply = std::get_if<protocol::reply_change>(&effect)) {
         if (auto found = changes.extract(reply->to); !found.empty())
-          found.mapped().deliver(wire<in_sync_reply>{reply->reply});
+          reply->reply ? found.mapped().deliver(wire<in_sync_reply>{*reply->reply})
+                       : found.mapped().deliver(caf::make_error(caf::sec::runtime_error));
       } else {
         view_changed = true;
       }
@@ -166,13 +165,7 @@ struct orchestrator_state {
 
   void on_tick(pointer self) {
     self->delayed_send(self, tick_period, tick_atom::value);
-    const auto now = steady::now();
-    const bool late = now - std::exchange(ticked_at, now) > 5 * tick_period;
-    // If it was this process that slept, the heartbeats of the meantime are still behind this tick: silence
-    // means nothing.
-    if (late && !std::exchange(skipped, true)) return;
-    skipped = false;
-    run(self, table->on_tick(now));
+    run(self, table->on_tick(steady::now()));
   }
 
   [[nodiscard]] std::string status() const {
@@ -264,6 +257,7 @@ result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system,
   options.term = *term;
   options.suspect_after = how.liveness.suspect_after;
   options.lease = how.liveness.lease;
+  options.tick_period = tick_period;
   auto table = std::make_unique<protocol::cluster_table>(options, std::move(*records), steady::now());
   return caf::actor_cast<orchestrator_actor>(system.spawn<caf::detached>(
       orchestrator_behavior, std::make_shared<std::unique_ptr<stores::record_store>>(std::move(store)),

@@ -179,10 +179,12 @@ struct primary_state {
     for (const auto& [name, link] : links)
       any = any || link.up;
     self->send(node->engine_loop, export_policy{any && node->plane->how().rows, node->every_tokens});
-    // Nothing is exported while no link is up, so what idle sessions have must be asked for.
-    if (report.up)
-      for (const auto& [session, rows] : table->rows_held())
-        self->send(node->replicators.at(report.standby), rows_held{session, rows});
+  }
+
+  /// From here on fresh rows are exported as the policy says; those of before must be asked for by the links.
+  void on_policy(pointer self) {
+    for (const auto& [session, rows] : table->rows_held())
+      to_all_links(self, rows_held{session, rows});
   }
 
   void on_news(pointer self, const link_news& news) {
@@ -263,6 +265,7 @@ primary_core_actor::behavior_type primary_behavior(primary_core_actor::stateful_
       [self, &state](const packed_slot& packed) { state.on_packed(self, packed); },
       [self, &state](const link_report& report) { state.on_link(self, report); },
       [self, &state](const link_news& news) { state.on_news(self, news); },
+      [self, &state](const export_policy&) { state.on_policy(self); },
       [&state](const link_figures& figures) { state.links[figures.standby] = figures; },
       [self, &state](const view_update& update) {
         state.carry_out(self, state.table->on_view(*update.view, steady::now()));

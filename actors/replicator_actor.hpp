@@ -8,8 +8,8 @@
 
 namespace baton::actors {
 
-/// One link, from this node to one standby: connects, says hello, and carries out what its `link_sender`
-/// decides. Closes and reconnects when the standby owes an acknowledgement past the deadline.
+/// One link, from this node to one standby: brings its `link_driver` what it needs, and what that reports to
+/// the primary.
 ///
 /// | message | effect |
 /// |---|---|

@@ -8,6 +8,7 @@
 #include "apps/commands/status.hpp"
 #include "apps/demo/demo.hpp"
 #include "apps/exit_codes.hpp"
+#include "apps/sim/command.hpp"
 
 namespace baton::apps {
 namespace {
@@ -32,6 +33,7 @@ struct arguments {
   demo::demo_options demo;
   bench::bench_options bench;
   std::string bench_what;
+  sim::sim_options sim;
 };
 
 CLI::App* add_run(CLI::App& app, arguments& into) {
@@ -142,6 +144,20 @@ CLI::App* add_bench(CLI::App& app, arguments& into) {
   return command;
 }
 
+CLI::App* add_sim(CLI::App& app, arguments& into) {
+  auto* command = app.add_subcommand(
+      "sim", "Simulate clusters under seeded faults, in one thread, and check every invariant");
+  command->add_option("--seed", into.sim.seed, "Only this one, e.g. to repeat a violation");
+  command->add_option("--first", into.sim.first, "The first of --seeds")->capture_default_str();
+  command->add_option("--seeds", into.sim.seeds, "How many")
+      ->check(CLI::Range(1U, 1U << 30))
+      ->capture_default_str();
+  command->add_option("--faults", into.sim.faults, "Go on until so many faults have been made");
+  command->add_option("--without", into.sim.without, "Leave a rule out; succeeds only if that is noticed");
+  command->add_flag("--json", into.sim.json, "Print one JSON object");
+  return command;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Baton keeps a conversation with a language model alive when the machine that serves it dies.",
                "baton"};
@@ -153,6 +169,7 @@ int run(int argc, char** argv) {
   const auto* show_status = add_status(app, given);
   const auto* show_demo = add_demo(app, given);
   const auto* measure = add_bench(app, given);
+  const auto* simulate = add_sim(app, given);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& failure) {
@@ -164,6 +181,7 @@ int run(int argc, char** argv) {
   if (show_demo->parsed()) return demo::demo_command(given.demo);
   if (measure->parsed())
     return given.bench_what == "gap" ? bench::gap_command(given.bench) : bench::overhead_command(given.bench);
+  if (simulate->parsed()) return sim::sim_command(given.sim);
   return exit_code::usage;
 }
 

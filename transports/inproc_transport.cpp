@@ -268,7 +268,7 @@ inproc_transport::~inproc_transport() {
 }
 
 capabilities inproc_transport::abilities() const {
-  return {"inproc", false, false, false, limits::descriptor_bytes};
+  return {.name = "inproc", .max_descriptor_bytes = limits::descriptor_bytes};
 }
 
 result<std::string> inproc_transport::listen(std::string_view address) {

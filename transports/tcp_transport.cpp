@@ -330,7 +330,7 @@ tcp_transport::~tcp_transport() {
 }
 
 capabilities tcp_transport::abilities() const {
-  return {"tcp", true, false, false, limits::descriptor_bytes};
+  return {.name = "tcp", .crosses_hosts = true, .max_descriptor_bytes = limits::descriptor_bytes};
 }
 
 result<std::string> tcp_transport::listen(std::string_view address) {

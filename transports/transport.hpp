@@ -23,7 +23,8 @@
 ///   after it has run may the memory be written again (design rule 11). "Sent" is not "arrived": only the
 ///   receiver's own acknowledgement says that.
 /// - Memory handed out by `on_rows` is written only until `on_landed` runs for it, which happens exactly
-///   once. After a failed landing the memory may still be written late by the fabric: quarantine it.
+///   once. After a failed landing the memory may still be written by a fabric with `late_writes`: quarantine
+///   it.
 /// - It authenticates nobody and encrypts nothing: bind it to a network that only the cluster can reach.
 namespace baton::transports {
 
@@ -36,6 +37,7 @@ struct capabilities {
   bool crosses_hosts = false;  ///< reaches other machines
   bool detects_frozen_peers =
       false;                   ///< reports a stopped or cut-off peer by itself; otherwise deadlines must
+  bool late_writes = false;    ///< memory of a failed landing may still be written to
   bool device_memory = false;  ///< sends from and lands in GPU memory
   std::size_t max_descriptor_bytes = 0;
 };

@@ -40,7 +40,11 @@ ucx_engine::ucx_engine(ucx_settings how, bool shared_memory, frame_sink& sink)
     : how_(std::move(how)),
       shared_memory_(shared_memory),
       sink_(sink),
-      abilities_{"ucx", !shared_memory, false, false, limits::descriptor_bytes} {
+      // Over tcp and shared memory it is the worker that writes, and it goes with its connection.
+      abilities_{.name = "ucx",
+                 .crosses_hosts = !shared_memory,
+                 .late_writes = !shared_memory && how_.tls != "tcp",
+                 .max_descriptor_bytes = limits::descriptor_bytes} {
   const auto trial =
       ucx_worker::create(how_);  // what is wrong with the settings shows now, not at the first connection
   if (!trial) throw std::runtime_error("ucx transport: " + trial.failure().what);

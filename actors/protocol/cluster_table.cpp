@@ -11,7 +11,7 @@ constexpr std::size_t remembered_failovers = 256;
 }
 
 cluster_table::cluster_table(options how, std::vector<group_record> records, time_point now)
-    : how_(how), started_(now) {
+    : how_(how), started_(now), ticked_at_(now) {
   for (group_record& record : records)
     groups_.emplace(record.group, std::move(record));
 }
@@ -59,6 +59,9 @@ cluster_effects cluster_table::on_node(const node_registration& node, time_point
   if (returned) return effects;
   statuses_.erase(node.node.name);
   // Rule I3: an earlier incarnation leaves every in-sync set before this one is used.
+  // What a write has come to is learned by another one, which succeeds only if that one has not.
+  for (const group_id unsure : unsure_)
+    swap(groups_.at(unsure), groups_.at(unsure).revision, false, {}, effects);
   for (const auto& [id, record] : groups_)
     settle(record, now, effects);
   give_work(it, now, effects);
@@ -128,6 +131,11 @@ void cluster_table::lose(member& node, const std::string& cause, time_point now,
 
 cluster_effects cluster_table::on_tick(time_point now) {
   cluster_effects effects;
+  // If it was this process that slept, the heartbeats of the meantime are still behind this tick: silence
+  // means nothing. Two such ticks in a row are a slow clock or a busy machine, and judged.
+  const bool late = now - std::exchange(ticked_at_, now) > 5 * how_.tick_period;
+  if (late && !std::exchange(overslept_, true)) return effects;
+  overslept_ = false;
   // All who are dead are, before the first of their groups is given away: none may go to another of them.
   std::vector<std::pair<member*, const char*>> dead;
   for (auto& [name, node] : nodes_) {
@@ -141,6 +149,9 @@ cluster_effects cluster_table::on_tick(time_point now) {
     node->alive = false;
   for (const auto& [node, cause] : dead)
     lose(*node, cause, now, effects);
+  // What a write has come to is learned by another one, which succeeds only if that one has not.
+  for (const group_id unsure : unsure_)
+    swap(groups_.at(unsure), groups_.at(unsure).revision, false, {}, effects);
   for (const auto& [id, record] : groups_)
     settle(record, now, effects);
   for (const auto& [name, node] : nodes_)
@@ -278,13 +289,21 @@ void cluster_table::give_work(const member& node, time_point now, cluster_effect
   swap(std::move(fresh), 0, true, {}, effects);
 }
 
+/// The truth, or nothing: who asks goes on from the answer.
+void cluster_table::reply(change_ticket ticket, group_id group, bool changed,
+                          cluster_effects& effects) const {
+  const auto found = groups_.find(group);
+  std::optional<in_sync_reply> answer;
+  if (!unsure_.contains(group))
+    answer = in_sync_reply{changed, found == groups_.end() ? group_record{} : found->second};
+  effects.emplace_back(reply_change{ticket, std::move(answer)});
+}
+
 cluster_effects cluster_table::on_change(change_ticket ticket, const in_sync_change& change, time_point) {
   cluster_effects effects;
   const auto found = groups_.find(change.group);
   const auto refuse = [&] {
-    in_sync_reply reply;
-    if (found != groups_.end()) reply.record = found->second;
-    effects.emplace_back(reply_change{ticket, std::move(reply)});
+    reply(ticket, change.group, false, effects);
     return effects;
   };
   if (found == groups_.end() || found->second.epoch != change.epoch || found->second.owner != change.owner ||
@@ -294,9 +313,10 @@ cluster_effects cluster_table::on_change(change_ticket ticket, const in_sync_cha
   group_record desired = found->second;
   const bool in =
       std::find(desired.in_sync.begin(), desired.in_sync.end(), change.standby) != desired.in_sync.end();
-  if (in == change.add) {
-    in_sync_reply reply{true, desired};
-    effects.emplace_back(reply_change{ticket, std::move(reply)});
+  // To take out who is not in is to make sure that an addition asked for under this revision comes too late:
+  // it is written all the same.
+  if (in == change.add && (in || found->second.revision != change.revision)) {
+    reply(ticket, change.group, true, effects);
     return effects;
   }
   if (change.add)
@@ -317,10 +337,15 @@ cluster_effects cluster_table::on_swapped(bool done, const group_record& outcome
     pending_.erase(pending);
   }
   // Revision 0: the store has no such group, or could not say; then what was known stays known.
-  if (outcome.revision != 0) groups_[outcome.group] = outcome;
+  if (outcome.revision != 0) {
+    groups_[outcome.group] = outcome;
+    unsure_.erase(outcome.group);
+  } else if (!done && groups_.contains(outcome.group)) {
+    unsure_.insert(outcome.group);
+  }
   const auto known = groups_.find(outcome.group);
   const group_record record = known == groups_.end() ? outcome : known->second;
-  if (why.ticket) effects.emplace_back(reply_change{*why.ticket, in_sync_reply{done, record}});
+  if (why.ticket) reply(*why.ticket, outcome.group, done, effects);
   if (done && why.failover) {
     why.failover->epoch = record.epoch;
     failovers_.push_back(std::move(*why.failover));

@@ -29,7 +29,7 @@ struct swap_record {
 };
 struct reply_change {
   change_ticket to = 0;
-  in_sync_reply reply;
+  std::optional<in_sync_reply> reply;  ///< nothing: the outcome is not known; answer with an error
 };
 /// The view has changed: send it to everybody.
 struct publish_view {};
@@ -59,7 +59,8 @@ class cluster_table {
     std::chrono::milliseconds suspect_after = limits::suspect_after;
     std::chrono::milliseconds lease = limits::lease;
     std::chrono::milliseconds stalled_after{
-        30'000};  ///< a busy engine loop without progress for this long is dead
+        30'000};                                ///< a busy engine loop without progress for this long is dead
+    std::chrono::milliseconds tick_period{10};  ///< between calls of `on_tick`
   };
 
   /// `records`: what the store holds. Owners get one lease from `now` on before they can be called dead.
@@ -107,6 +108,7 @@ class cluster_table {
   bool swap(group_record desired, std::uint64_t expected, bool new_epoch, pending_change why,
             cluster_effects& effects);
   void changed(cluster_effects& effects);
+  void reply(change_ticket ticket, group_id group, bool changed, cluster_effects& effects) const;
   [[nodiscard]] const member* choose_successor(const group_record& record) const;
   [[nodiscard]] bool may_inherit(const process_id& who, time_point now) const;
   [[nodiscard]] bool runs(const process_id& who) const;
@@ -120,7 +122,10 @@ class cluster_table {
   std::map<group_id, pending_change> pending_;
   std::map<std::string, std::vector<group_status>> statuses_;
   std::vector<failover_event> failovers_;
+  std::set<group_id> unsure_;  // a write of theirs failed, and what the store has could not be read
   std::uint64_t version_ = 0;
+  time_point ticked_at_;
+  bool overslept_ = false;
 };
 
 }  // namespace baton::actors::protocol

@@ -155,11 +155,10 @@ void primary_table::update_record(owned_group& group, const group_record& record
                                   time_point now) {
   group.record = record;
   for (auto& [name, state] : group.standbys) {
-    const bool in = find_by_name(record.in_sync, name) != nullptr;
-    if (in)
+    if (find_by_name(record.in_sync, name) != nullptr)
       state.joining = false;
-    else
-      state.leaving = false;
+    else if (state.leaving && (!state.joining || record.revision > state.guard))
+      state.joining = state.leaving = false;
   }
   // Who is in the set but no longer reachable must be taken out, e.g. after an addition that crossed a loss.
   for (const process_id& member : record.in_sync) {
@@ -201,12 +200,20 @@ void primary_table::ask(owned_group& group, const process_id& standby, bool add,
 void primary_table::leave(owned_group& group, const std::string& standby, time_point now,
                           primary_effects& effects) {
   standby_state& state = group.standbys[standby];
-  state.joining = false;
   const process_id* member = find_by_name(group.record.in_sync, standby);
-  if (member == nullptr || state.leaving) return;
+  if ((member == nullptr && !state.joining) || state.leaving) return;
+  // To join may have been granted already, or be granted yet: it is waited for until the record is past that.
   state.leaving = true;
   state.asked_at = now;
-  ask(group, *member, false, effects);
+  ask(group, member == nullptr ? state.who : *member, false, effects);
+}
+
+void primary_table::ask_to_join(owned_group& group, standby_state& state, const process_id& who,
+                                time_point now, primary_effects& effects) {
+  state.asked_at = now;
+  state.who = who;
+  state.guard = group.record.revision;
+  ask(group, who, true, effects);
 }
 
 void primary_table::consider_joining(owned_group& group, const std::string& standby, time_point now,
@@ -223,8 +230,7 @@ void primary_table::consider_joining(owned_group& group, const std::string& stan
   }
   // Rule I2: first wait for it, then the compare-and-swap.
   state.joining = true;
-  state.asked_at = now;
-  ask(group, link->second.who, true, effects);
+  ask_to_join(group, state, link->second.who, now, effects);
 }
 
 primary_effects primary_table::on_link_up(const std::string& standby, const process_id& who, time_point now) {

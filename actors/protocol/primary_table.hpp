@@ -183,6 +183,12 @@ class primary_table {
   [[nodiscard]] const counters& counted() const noexcept { return counters_; }
   [[nodiscard]] std::size_t sessions() const noexcept { return sessions_.size(); }
   [[nodiscard]] bool owns(group_id group) const { return groups_.contains(group); }
+  /// For checkers: the log of a session run here, or nullptr; and the names of the standbys whose
+  /// acknowledgement is waited for now, none if the group is not owned.
+  [[nodiscard]] const session_log* log_of(session_id session) const;
+  [[nodiscard]] std::vector<std::string> waits_for(group_id group) const;
+  /// Under which it owns the group here; 0 if it does not.
+  [[nodiscard]] baton::epoch epoch_of(group_id group) const;
 
  private:
   enum class phase : std::uint8_t {
@@ -194,6 +200,8 @@ class primary_table {
     bool joining = false;  ///< waited for already, compare-and-swap under way
     bool leaving = false;  ///< still waited for until the compare-and-swap has taken it out
     time_point asked_at{};
+    process_id who{};         ///< for whom to join was asked last
+    std::uint64_t guard = 0;  ///< revision under which that was asked: a later record is past it
   };
   struct owned_group {
     group_record record;
@@ -237,16 +245,21 @@ class primary_table {
   std::vector<session_record> follow(served& session, const session_piece& history, const past_log& before,
                                      position kept);
   served* place_for(group_id group, const session_piece& history, primary_effects& effects);
+  /// The last turn has all its tokens: its end may not have been released before its owner was lost.
+  [[nodiscard]] bool complete(const session_log& log) const;
   void start_run(served& session, primary_effects& effects);
   void replicate(served& session, baton::epoch epoch, std::vector<session_record> records,
                  primary_effects& effects);
   void cut_engine_to(served& session, position rows, primary_effects& effects);
   void release(served& session, bool lease_valid, primary_effects& effects);
   void release_group(group_id group, bool lease_valid, primary_effects& effects);
+  void pause_turn(served& session, primary_effects& effects);
   void stop_turn(served& session, position keep, primary_effects& effects);
   void consider_joining(owned_group& group, const std::string& standby, time_point now,
                         primary_effects& effects);
   void ask(owned_group& group, const process_id& standby, bool add, primary_effects& effects);
+  void ask_to_join(owned_group& group, standby_state& state, const process_id& who, time_point now,
+                   primary_effects& effects);
   void leave(owned_group& group, const std::string& standby, time_point now, primary_effects& effects);
   bool evict_idle(primary_effects& effects);
   [[nodiscard]] std::vector<commit_rule::standby_position> waited_for(const served& session) const;

@@ -148,6 +148,15 @@ open_turn_reply primary_table::open(const open_turn& request, time_point now, pr
   return reply;
 }
 
+bool primary_table::complete(const session_log& log) const {
+  const turn_header& turn = *log.last_turn();
+  if (log.length() <= turn.prompt_end) return false;
+  const auto& ends = turn.parameters.end_tokens;
+  return log.length() - turn.prompt_end >= turn.parameters.max_tokens ||
+         log.length() >= how_.context_tokens ||
+         std::find(ends.begin(), ends.end(), log.tokens().back()) != ends.end();
+}
+
 void primary_table::start_run(served& session, primary_effects& effects) {
   const evaluation_plan plan{session.log.turns(), how_.prefill_chunk};
   const position last_due = session.log.length() - 1;
@@ -162,7 +171,7 @@ void primary_table::start_run(served& session, primary_effects& effects) {
       session.log.length() > turn.prompt_end ? last_due : std::max<position>(turn.base, 1) - 1;
   session.recomputed = known - std::min(known, rows);
   counters_.recomputed += session.recomputed;
-  session.finished = session.log.open_turn() == nullptr;
+  session.finished = session.log.open_turn() == nullptr || complete(session.log);
   session.run = 0;
   if (session.finished) return;
   session.run = next_run_++;
@@ -197,10 +206,14 @@ void primary_table::replicate(served& session, baton::epoch epoch, std::vector<s
   effects.emplace_back(replicate_records{{std::move(out)}});
 }
 
-void primary_table::stop_turn(served& session, position keep, primary_effects& effects) {
+void primary_table::pause_turn(served& session, primary_effects& effects) {
   if (session.run != 0) effects.emplace_back(stop_engine{session.log.session(), session.run});
   session.run = 0;
   session.live = false;
+}
+
+void primary_table::stop_turn(served& session, position keep, primary_effects& effects) {
+  pause_turn(session, effects);
   session.reports.clear();
   std::vector<session_record> records;
   keep = std::min(keep, session.log.length());
@@ -231,8 +244,9 @@ primary_effects primary_table::on_end_turn(const end_turn& request) {
 
 primary_effects primary_table::on_gateway_lost(const process_id& gateway) {
   primary_effects effects;
+  // The turn has not ended: the gateway may have lost no more than its connection, and opens it again.
   for (auto& [id, session] : sessions_)
-    if (session.live && session.gateway == gateway) stop_turn(session, session.released, effects);
+    if (session.live && session.gateway == gateway) pause_turn(session, effects);
   for (auto& [id, group] : groups_)
     if (group.unsealed.erase(gateway) != 0 && group.unsealed.empty() && group.state == phase::sealing)
       group.state = phase::serving;
@@ -275,17 +289,33 @@ primary_effects primary_table::on_engine_failure(session_id id, run_number run, 
   return effects;
 }
 
+const session_log* primary_table::log_of(session_id session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? nullptr : &found->second.log;
+}
+
+baton::epoch primary_table::epoch_of(group_id group) const {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? baton::epoch{} : found->second.record.epoch;
+}
+
+std::vector<std::string> primary_table::waits_for(group_id group) const {
+  std::vector<std::string> out;
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return out;
+  for (const process_id& member : found->second.record.in_sync)
+    out.push_back(member.name);
+  for (const auto& [name, state] : found->second.standbys)
+    if (state.joining && find_by_name(found->second.record.in_sync, name) == nullptr) out.push_back(name);
+  return out;
+}
+
 std::vector<commit_rule::standby_position> primary_table::waited_for(const served& session) const {
   std::vector<commit_rule::standby_position> out;
-  const owned_group& group = groups_.at(session.group);
-  const auto add = [&](const std::string& name) {
+  for (const std::string& name : waits_for(session.group)) {
     const auto held = session.held.find(name);
     out.push_back(held == session.held.end() ? commit_rule::standby_position{} : held->second);
-  };
-  for (const process_id& member : group.record.in_sync)
-    add(member.name);
-  for (const auto& [name, state] : group.standbys)
-    if (state.joining && find_by_name(group.record.in_sync, name) == nullptr) add(name);
+  }
   return out;
 }
 
@@ -302,7 +332,12 @@ void primary_table::release(served& session, bool lease_valid, primary_effects& 
   if (!session.live || group->state == phase::taking) return;
   if (!lease_valid && group->record.in_sync.empty())
     return;  // rule L: alone and without a lease, nothing leaves this node
-  const position upto = how_.commit.committed(session.log.length(), waited_for(session));
+  // Of a turn that had all its tokens when it was taken over, nobody evaluates what is missing: rows are not
+  // waited for.
+  commit_rule rule = how_.commit;
+  if (session.finished && session.run == 0 && rule.how == commit_rule::mode::strict)
+    rule.how = commit_rule::mode::semi_sync;
+  const position upto = rule.committed(session.log.length(), waited_for(session));
   const bool last = session.finished && upto == session.log.length();
   if (upto <= session.released && !last) return;
   turn_tokens out;
@@ -350,10 +385,10 @@ primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
       if ((!state.joining && !state.leaving) || now - state.asked_at < limits::request_timeout / 4) continue;
       state.asked_at = now;
       const process_id* member = find_by_name(group.record.in_sync, name);
-      if (state.leaving && member != nullptr)
-        ask(group, *member, false, effects);
-      else if (state.joining && member == nullptr && links_[name].up)
-        ask(group, links_[name].who, true, effects);
+      if (state.leaving)
+        ask(group, member == nullptr ? state.who : *member, false, effects);
+      else if (member == nullptr && links_[name].up)
+        ask_to_join(group, state, links_[name].who, now, effects);
     }
     for (const auto& [name, link] : links_)
       consider_joining(group, name, now, effects);

@@ -84,6 +84,9 @@ PLANTED = [
     ("owner", "actors/engines/a.cpp", "#include <caf/all.hpp>\n"),
     ("owner", "actors/runtime.hpp", header("actors", include="#include <caf/actor.hpp>")),
     ("owner", "actors/completion_service.hpp", header("actors", include="#include <caf/actor.hpp>")),
+    ("owner", "actors/messages.hpp", header("actors", include="#include <caf/actor.hpp>")),
+    ("owner", "actors/link_driver.cpp", "#include <caf/all.hpp>\n"),
+    ("owner", "actors/gateway_core.cpp", '#include "schemas/log.hpp"\n'),
     ("owner", "actors/node.cpp", "#include <llama.h>\n"),
     ("owner", "actors/engines/toy_engine.cpp", "#include <ggml-cpu.h>\n"),
     ("owner", "apps/a.cpp", "#include <sqlite3.h>\n"),
@@ -121,6 +124,8 @@ PLANTED = [
     ("thread", "gpu/a.hpp", header("gpu", "std::jthread worker;")),
     ("pure", "actors/protocol/a.cpp", "auto now = std::chrono::steady_clock::now();\n"),
     ("pure", "actors/protocol/a.cpp", "std::mutex mutex;\n"),
+    ("pure", "actors/gateway_core.cpp", "auto now = std::chrono::steady_clock::now();\n"),
+    ("pure", "actors/link_driver.cpp", "auto now = std::chrono::steady_clock::now();\n"),
     # lengths
     ("file-length", "gpu/a.cpp", "\n" * (style_test.MAX_FILE_LINES + 1)),
     ("function-length", "schemas/a.cpp", body(style_test.MAX_FUNCTION_LINES + 1)),

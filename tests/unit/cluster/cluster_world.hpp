@@ -126,7 +126,7 @@ class cluster_world {
         else
           carry_out(*swap);
       } else if (const auto* reply = std::get_if<reply_change>(&effect)) {
-        replies[reply->to] = reply->reply;
+        if (reply->reply) replies[reply->to] = *reply->reply;
       } else {
         ++published;
       }

@@ -82,6 +82,29 @@ TEST_CASE("primary_table: every standby that is in sync, joins or leaves is wait
   CHECK(it.swapped({standby_c}) == "emit 11+2");
 }
 
+TEST_CASE("primary_table: what checkers read") {
+  using names = std::vector<std::string>;
+  bench it;
+  CHECK(it.table.waits_for(group).empty());
+  it.own_with_b();
+  CHECK(it.table.log_of(session) == nullptr);
+  it.open();
+  it.step();
+  REQUIRE(it.table.log_of(session) != nullptr);
+  CHECK(it.table.log_of(session)->length() == 11);
+  CHECK((it.table.waits_for(group) == names{"b"}));
+  REQUIRE(it.link_up(standby_c).empty());
+  CHECK((it.table.waits_for(group) == names{"b"}));
+  REQUIRE(it.progress(standby_c, 10) == "add c r6");
+  CHECK((it.table.waits_for(group) == names{"b", "c"}));  // joining
+  it.swapped({standby_b, standby_c});
+  CHECK((it.table.waits_for(group) == names{"b", "c"}));
+  it.table.on_link_down("b", it.now);
+  CHECK((it.table.waits_for(group) == names{"b", "c"}));  // leaving
+  it.swapped({standby_c});
+  CHECK((it.table.waits_for(group) == names{"c"}));
+}
+
 TEST_CASE("primary_table: a change of the in-sync set that is lost, refused or overtaken") {
   bench it;
   it.own();

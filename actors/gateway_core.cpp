@@ -1,0 +1,324 @@
+#include "actors/gateway_core.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton::actors {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t sessions_remembered = limits::node_sessions;
+/// An owner that has not taken a turn is asked again after this.
+constexpr auto retry_after = 50ms;
+/// A new owner has this long to seal us before it is asked.
+constexpr auto seal_expected_within = 200ms;
+constexpr int leases_until_unavailable = 3;
+
+}  // namespace
+
+gateway_core::gateway_core(options how, std::shared_ptr<const engines::tokenizer> text)
+    : how_(std::move(how)), text_(std::move(text)), sessions_(*text_, how_.seed) {
+  for (token_id token = 0; token < static_cast<token_id>(text_->vocabulary_size()); ++token)
+    if (text_->ends_generation(token)) end_tokens_.push_back(token);
+}
+
+// --- the cluster -------------------------------------------------------------------------------------------
+
+epoch gateway_core::sealed(group_id group) const {
+  const auto found = sealed_.find(group);
+  return found == sealed_.end() ? epoch{} : found->second;
+}
+
+void gateway_core::on_view(cluster_view view, time_point now) {
+  if (!routes_.on_view(std::move(view))) return;
+  for (const group_record& record : routes_.view().groups) {
+    epoch& highest = sealed_[record.group];
+    if (record.epoch <= highest) continue;
+    // The old owner is mute from here on; the new one seals us, or is asked on a tick.
+    highest = record.epoch;
+    for (auto& [id, turn] : turns_) {
+      if (turn->session().group != record.group || turn->served >= record.epoch) continue;
+      turn->unserve(now);
+      turn->retry_at = now + seal_expected_within;
+    }
+  }
+}
+
+void gateway_core::on_node_lost(const process_id& node, time_point now) {
+  routes_.on_node_lost(node);
+  for (auto& [id, turn] : turns_)
+    if (const process_id* owner = routes_.owner_of(turn->session().group); owner != nullptr && *owner == node)
+      turn->unserve(now);
+}
+
+seal_reply gateway_core::on_seal(const seal& order, time_point now) {
+  seal_reply reply;
+  epoch& highest = sealed_[order.group];
+  if (order.epoch < highest) {
+    reply.highest = highest;
+    return reply;
+  }
+  highest = order.epoch;
+  ++counters_.seals;
+  reply.sealed = true;
+  reply.highest = highest;
+  routes_.on_sealed(order);
+  std::map<session_id, history_point> held;
+  for (const held_session& it : order.held)
+    held[it.session] = it.logged;
+  // What finds no room is opened on a tick.
+  constexpr std::size_t most_tokens = limits::control_bytes / (2 * sizeof(token_id));
+  std::size_t tokens = 0;
+  for (auto& [id, turn] : turns_) {
+    if (turn->session().group != order.group) continue;
+    turn->unserve(now);
+    const auto& stream = turn->session().stream;
+    const auto have = held.find(id);
+    session_piece piece = have == held.end() ? stream.log().piece_from(0) : stream.piece_for(have->second);
+    if (tokens += piece.tokens.size(); tokens > most_tokens) continue;
+    // Served once tokens come: until then this answer may be lost, or too late for who asked.
+    turn->retry_at = now + limits::request_timeout;
+    reply.turns.push_back({order.group, order.epoch, std::move(piece), turn->number(), how_.self});
+  }
+  return reply;
+}
+
+// --- turns, from clients -----------------------------------------------------------------------------------
+
+void gateway_core::refuse(const completion_service::receiver& events, const error& why) {
+  ++counters_.failed;
+  events(turn_failed{why});
+}
+
+gateway_effects gateway_core::on_submit(turn_handle handle, const completion_request& request,
+                                        completion_service::receiver events, time_point now) {
+  gateway_effects effects;
+  auto placed = sessions_.place(request);
+  if (!placed) {
+    refuse(events, placed.failure());
+    return effects;
+  }
+  gateway_session* session = placed->session;
+  if (session == nullptr) {
+    const group_record* record = routes_.choose_group(sessions_);
+    if (record == nullptr) {
+      refuse(events, {errc::unavailable, "no node can take a session now"});
+      return effects;
+    }
+    session = &sessions_.create(request.session, record->group,
+                                routes_.view_of(record->owner)->fingerprint_hash, now);
+  }
+  if (const auto header = open(request, *session, *placed))
+    begin(std::make_unique<gateway_turn>(handle, request, std::move(events), *session, *header, 0), *header,
+          now, effects);
+  else
+    refuse(events, header.failure());
+  sessions_.trim(sessions_remembered);
+  return effects;
+}
+
+result<turn_header> gateway_core::open(const completion_request& request, gateway_session& session,
+                                       const placed_prompt& placed) const {
+  turn_header header;
+  const turn_header* last = session.stream.log().last_turn();
+  header.number = last == nullptr ? 1 : last->number + 1;
+  header.base = placed.base;
+  header.prompt_end = placed.base + static_cast<position>(placed.tokens.size());
+  const std::uint32_t context = routes_.context_of(session.group);
+  if (header.prompt_end >= context)
+    return {errc::context_full, "the prompt has " + std::to_string(header.prompt_end) +
+                                    " tokens, the context holds " + std::to_string(context)};
+  const std::uint32_t room = context - header.prompt_end;
+  header.parameters.sampling = request.sampling;
+  header.parameters.max_tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
+  if (!request.ignore_end) header.parameters.end_tokens = end_tokens_;
+  for (const token_id token : placed.tokens)
+    if (token < 0 || token >= static_cast<token_id>(text_->vocabulary_size()))
+      return {errc::invalid_argument, "token " + std::to_string(token) + " is not in the vocabulary"};
+  if (const auto opened = session.stream.open(header, placed.tokens); !opened) return opened.failure();
+  return header;
+}
+
+void gateway_core::begin(std::unique_ptr<gateway_turn> turn, const turn_header& header, time_point now,
+                         gateway_effects& effects) {
+  gateway_session& session = turn->session();
+  std::erase_if(session.checkpoints, [&](const auto& it) { return it.length > header.base; });
+  session.busy = true;
+  session.used_at = now;
+  ++counters_.turns;
+  turn->waiting_since = now;
+  handles_[turn->handle()] = session.id;
+  gateway_turn& placed = *(turns_[session.id] = std::move(turn));
+  ask(placed, session.stream.piece_for({header.base, session.stream.log().chain_at(header.base)}), now,
+      effects);
+}
+
+gateway_effects gateway_core::on_cancel(turn_handle handle, time_point now) {
+  gateway_effects effects;
+  const auto found = handles_.find(handle);
+  if (found == handles_.end()) return effects;
+  gateway_turn& turn = *turns_.at(found->second);
+  ++counters_.cancelled;
+  const position keep = turn.session().stream.log().length();
+  tell_of_end(turn, keep, effects);
+  end(turn, keep, now);
+  return effects;
+}
+
+gateway_effects gateway_core::on_tick(time_point now) {
+  gateway_effects effects;
+  std::vector<session_id> waiting;
+  for (const auto& [id, turn] : turns_)
+    if (turn->served == epoch{}) waiting.push_back(id);
+  for (const session_id id : waiting) {
+    gateway_turn& turn = *turns_.at(id);
+    if (now - turn.waiting_since > leases_until_unavailable * how_.lease) {
+      fail(turn, {errc::unavailable, "no node can serve this conversation now"}, now, effects);
+    } else if (now >= turn.retry_at && !turn.asking) {
+      ++counters_.reopened;
+      const auto& log = turn.session().stream.log();
+      ask(turn, log.piece_from(log.last_turn()->base), now, effects);
+    }
+  }
+  return effects;
+}
+
+void gateway_core::end(gateway_turn& turn, position keep, time_point now) {
+  gateway_session& session = turn.session();
+  session.stream.close(keep);
+  session.busy = false;
+  session.used_at = now;
+  handles_.erase(turn.handle());
+  turns_.erase(session.id);  // ends `turn`
+}
+
+void gateway_core::fail(gateway_turn& turn, const error& why, time_point now, gateway_effects& effects) {
+  ++counters_.failed;
+  effects.emplace_back(note_failed{turn.session().id, why.code});
+  turn.failed(why);
+  tell_of_end(turn, turn.keep(), effects);
+  end(turn, turn.keep(), now);
+}
+
+void gateway_core::finish(gateway_turn& turn, const turn_tokens& tokens, time_point now,
+                          gateway_effects& effects) {
+  ++counters_.finished;
+  gateway_session& session = turn.session();
+  const position keep = turn.keep();
+  if (!tokens.last || keep < session.stream.log().length()) tell_of_end(turn, keep, effects);
+  const completion_request request = turn.request();
+  const std::string answer = turn.answer();
+  end(turn, keep, now);
+  sessions_.remember(session, request, answer);
+}
+
+// --- turns, to and from owners -----------------------------------------------------------------------------
+
+void gateway_core::ask(gateway_turn& turn, session_piece piece, time_point now, gateway_effects& effects) {
+  turn.retry_at = now + retry_after;
+  const group_record* record = routes_.record_of(turn.session().group);
+  if (record == nullptr || turn.asking || !routes_.known(record->owner)) return;
+  turn.asking = true;
+  const std::uint64_t ticket = next_ticket_++;
+  questions_.emplace(ticket, question{turn.session().id, turn.handle(), record->epoch});
+  effects.emplace_back(ask_owner{
+      ticket, record->owner, {record->group, record->epoch, std::move(piece), turn.number(), how_.self}});
+}
+
+void gateway_core::tell_of_end(const gateway_turn& turn, position keep, gateway_effects& effects) const {
+  const group_record* record = routes_.record_of(turn.session().group);
+  if (record == nullptr) return;
+  effects.emplace_back(
+      tell_owner{record->owner, {record->group, record->epoch, turn.session().id, turn.number(), keep}});
+}
+
+gateway_effects gateway_core::on_open_reply(std::uint64_t ticket, const result<open_turn_reply>& reply,
+                                            time_point now) {
+  gateway_effects effects;
+  const auto asked = questions_.extract(ticket);
+  if (asked.empty()) return effects;
+  const question& it = asked.mapped();
+  const auto found = turns_.find(it.session);
+  if (found == turns_.end() || found->second->handle() != it.handle) return effects;
+  found->second->asking = false;
+  if (reply) on_reply(*found->second, *reply, it.asked, now, effects);
+  return effects;
+}
+
+void gateway_core::on_reply(gateway_turn& turn, const open_turn_reply& reply, epoch asked, time_point now,
+                            gateway_effects& effects) {
+  if (turn.served >= asked) return;  // a seal was quicker
+  if (reply.accepted) {
+    if (asked < sealed(turn.session().group)) return;  // by an owner that has been replaced meanwhile
+    turn.served = asked;
+    turn.started(reply.cached_tokens);
+    return;
+  }
+  switch (reply.refusal) {
+    case errc::gap:
+    case errc::fork: {
+      const auto& log = turn.session().stream.log();
+      ask(turn, log.piece_from(log.contains(reply.have) ? reply.have.length : 0), now, effects);
+      return;
+    }
+    case errc::not_owner:
+    case errc::unavailable:
+    case errc::stale_epoch:
+      return;  // asked again on a tick
+    default:
+      fail(turn, {reply.refusal, reply.reason}, now, effects);
+  }
+}
+
+gateway_effects gateway_core::on_tokens(const turn_tokens& tokens, time_point now) {
+  gateway_effects effects;
+  const auto found = turns_.find(tokens.session);
+  if (found == turns_.end()) return effects;
+  gateway_turn& turn = *found->second;
+  std::size_t fresh = 0;
+  using verdict = protocol::client_stream::verdict;
+  switch (turn.session().stream.accept(tokens, sealed(tokens.group), fresh)) {
+    case verdict::accepted:
+      break;
+    case verdict::duplicate:
+      if (tokens.turn == turn.number() && tokens.last) break;  // all known, but the end is news
+      ++counters_.duplicates;
+      return effects;
+    case verdict::stale:
+      ++counters_.stale;
+      return effects;
+    case verdict::gap:
+      turn.unserve(now);
+      return effects;
+    case verdict::diverged:
+      ++counters_.diverged;
+      effects.emplace_back(note_diverged{tokens.session, tokens.epoch});
+      fail(turn, {errc::fork, "the owner's history contradicts what was released"}, now, effects);
+      return effects;
+  }
+  turn.served = tokens.epoch;
+  counters_.tokens += fresh;
+  const process_id* owner = routes_.owner_of(tokens.group);
+  if (turn.released(tokens, fresh, owner == nullptr ? std::string{} : owner->name, *text_))
+    finish(turn, tokens, now, effects);
+  return effects;
+}
+
+gateway_effects gateway_core::on_failure(const turn_failure& failure, time_point now) {
+  gateway_effects effects;
+  const auto found = turns_.find(failure.session);
+  if (found == turns_.end() || found->second->number() != failure.turn ||
+      failure.epoch < sealed(failure.group))
+    return effects;
+  gateway_turn& turn = *found->second;
+  turn.unserve(now);
+  if (failure.code == errc::gap || failure.code == errc::fork)
+    ask(turn, turn.session().stream.log().piece_from(0), now, effects);
+  else if (failure.code != errc::not_owner)
+    fail(turn, {failure.code, failure.reason}, now, effects);
+  return effects;
+}
+
+}  // namespace baton::actors

@@ -1,0 +1,64 @@
+#include "actors/gateway_routes.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "schemas/limits.hpp"
+
+namespace baton::actors {
+
+bool gateway_routes::on_view(cluster_view view) {
+  if (view.term < view_.term || (view.term == view_.term && view.version < view_.version)) return false;
+  view_ = std::move(view);
+  std::erase_if(known_, [&](const process_id& node) { return view_of(node) == nullptr; });
+  return true;
+}
+
+void gateway_routes::on_sealed(const seal& order) {
+  for (group_record& record : view_.groups)
+    if (record.group == order.group && record.epoch < order.epoch) {
+      record.epoch = order.epoch;
+      record.owner = order.owner;
+    }
+}
+
+const group_record* gateway_routes::record_of(group_id group) const {
+  const auto found = std::find_if(view_.groups.begin(), view_.groups.end(),
+                                  [&](const group_record& it) { return it.group == group; });
+  return found == view_.groups.end() || found->owner.name.empty() ? nullptr : &*found;
+}
+
+const process_id* gateway_routes::owner_of(group_id group) const {
+  const group_record* record = record_of(group);
+  return record == nullptr ? nullptr : &record->owner;
+}
+
+std::uint32_t gateway_routes::context_of(group_id group) const {
+  const process_id* owner = owner_of(group);
+  const node_view* node = owner == nullptr ? nullptr : view_of(*owner);
+  if (node != nullptr) return node->context_tokens;
+  return view_.nodes.empty() ? limits::session_tokens : view_.nodes.front().context_tokens;
+}
+
+const node_view* gateway_routes::view_of(const process_id& node) const {
+  const auto found = std::find_if(view_.nodes.begin(), view_.nodes.end(),
+                                  [&](const node_view& it) { return it.node == node; });
+  return found == view_.nodes.end() ? nullptr : &*found;
+}
+
+const group_record* gateway_routes::choose_group(const gateway_sessions& sessions) const {
+  const group_record* best = nullptr;
+  std::size_t best_load = 0;
+  for (const group_record& record : view_.groups) {
+    const node_view* node = view_of(record.owner);
+    if (node == nullptr || !node->alive) continue;
+    const std::size_t load = sessions.in_group(record.group);
+    if (best == nullptr || load < best_load) {
+      best = &record;
+      best_load = load;
+    }
+  }
+  return best;
+}
+
+}  // namespace baton::actors

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace baton::apps::sim {
+
+struct sim_options {
+  std::uint64_t seed = 0;  ///< one run, of this seed; 0: `seeds` runs from `first` on
+  std::uint64_t first = 1;
+  std::uint64_t seeds = 100;
+  std::uint64_t faults = 0;  ///< instead of a number of seeds: until so many faults have been made
+  std::string without;       ///< a rule to leave out, by name; the checkers must notice
+  bool trace = false;        ///< print what happens, for one seed
+  bool json = false;
+};
+
+/// `baton sim`. Exit code 0 only if no invariant was violated (with `without`: only if one was).
+int sim_command(const sim_options& how);
+
+}  // namespace baton::apps::sim

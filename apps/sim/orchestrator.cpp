@@ -1,0 +1,126 @@
+#include "apps/sim/orchestrator.hpp"
+
+#include <utility>
+
+#include "apps/sim/gateway.hpp"
+#include "apps/sim/node.hpp"
+
+namespace baton::apps::sim {
+
+using namespace actors;
+
+namespace {
+
+constexpr nanoseconds tick_period = 10ms;
+
+}  // namespace
+
+bool orchestrator::start() {
+  const auto term = store_.begin_term();
+  auto records = store_.load();
+  if (!term || !records) return false;
+  term_ = *term;
+  protocol::cluster_table::options options;
+  options.term = term_;
+  options.suspect_after = in_.how.suspect_after;
+  options.lease = in_.how.lease;
+  options.tick_period = std::chrono::duration_cast<std::chrono::milliseconds>(tick_period);
+  table_ = std::make_unique<protocol::cluster_table>(options, std::move(*records), host_->now());
+  host_->every(tick_period, [this] { on_tick(); });
+  return true;
+}
+
+void orchestrator::carry_out(protocol::cluster_effects effects) {
+  for (protocol::cluster_effect& effect : effects) {
+    if (auto* swap = std::get_if<protocol::swap_record>(&effect)) {
+      carry_out(swapped(*swap));
+    } else if (auto* reply = std::get_if<protocol::reply_change>(&effect)) {
+      if (auto found = changes_.extract(reply->to); !found.empty() && reply->reply)
+        found.mapped()(*reply->reply);
+    } else {
+      view_changed_ = true;
+    }
+  }
+}
+
+protocol::cluster_effects orchestrator::swapped(const protocol::swap_record& swap) {
+  const auto now = host_->now();
+  if (in_.without == left_out::record_compare) {
+    const auto& known = in_.store.records();
+    const auto there = known.find(swap.desired.group);
+    const auto expected = there == known.end() ? 0 : there->second.revision;
+    if (auto written = store_.swap(swap.desired, expected, swap.new_epoch))
+      return table_->on_swapped(true, *written, now);
+  } else if (auto written = store_.swap(swap.desired, swap.expected, swap.new_epoch)) {
+    return table_->on_swapped(true, *written, now);
+  }
+  if (const auto records = store_.load())
+    for (const group_record& known : *records)
+      if (known.group == swap.desired.group) return table_->on_swapped(false, known, now);
+  group_record none;
+  none.group = swap.desired.group;
+  return table_->on_swapped(false, none, now);
+}
+
+void orchestrator::publish() {
+  if (!std::exchange(view_changed_, false)) return;
+  const cluster_view view = table_->view();
+  for (const auto& [who, to] : nodes_)
+    tell(in_, to, view, &node::on_view);
+  for (const auto& [who, to] : gateways_)
+    tell(in_, to, view, &gateway::on_view);
+}
+
+void orchestrator::run(protocol::cluster_effects effects) {
+  carry_out(std::move(effects));
+  publish();
+}
+
+void orchestrator::on_node(const node_registration& what, const wire_ptr& wire,
+                           std::function<void(const heartbeat_ack&)> reply) {
+  nodes_[what.node] = {in_.process_at<node>(what.control_address), wire, 1};
+  wire->on_lost(1, [this, who = what.node, wire] { lost(who, wire); });
+  view_changed_ = true;
+  run(table_->on_node(what, host_->now()));
+  reply({0, term_, true});
+}
+
+void orchestrator::on_gateway(const gateway_registration& what, const wire_ptr& wire,
+                              std::function<void(const heartbeat_ack&)> reply) {
+  gateways_[what.gateway] = {in_.process_at<gateway>(what.control_address), wire, 1};
+  wire->on_lost(1, [this, who = what.gateway, wire] { lost(who, wire); });
+  view_changed_ = true;
+  run(table_->on_gateway(what, host_->now()));
+  reply({0, term_, true});
+}
+
+void orchestrator::on_heartbeat(const heartbeat& beat, const wire_ptr&,
+                                std::function<void(const heartbeat_ack&)> reply) {
+  protocol::cluster_effects effects;
+  const heartbeat_ack ack = table_->on_heartbeat(beat, host_->now(), effects);
+  run(std::move(effects));
+  reply(ack);
+}
+
+void orchestrator::on_change(const in_sync_change& change, const wire_ptr&,
+                             std::function<void(const in_sync_reply&)> reply) {
+  const protocol::change_ticket ticket = next_ticket_++;
+  changes_.emplace(ticket, std::move(reply));
+  run(table_->on_change(ticket, change, host_->now()));
+}
+
+void orchestrator::lost(const process_id& who, const wire_ptr& wire) {
+  const auto by_wire = [&](auto& members) {
+    const auto found = members.find(who);
+    if (found == members.end() || found->second.wire != wire) return false;
+    members.erase(found);
+    return true;
+  };
+  if (by_wire(nodes_) || by_wire(gateways_)) run(table_->on_lost(who, "connection closed", host_->now()));
+}
+
+void orchestrator::on_tick() {
+  run(table_->on_tick(host_->now()));
+}
+
+}  // namespace baton::apps::sim

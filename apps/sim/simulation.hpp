@@ -1,0 +1,105 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/sim/client.hpp"
+#include "apps/sim/node.hpp"
+#include "apps/sim/orchestrator.hpp"
+
+namespace baton::apps::sim {
+
+/// What is done to a cluster. Each kind is counted.
+enum class fault_kind : std::uint8_t {
+  kill_node,
+  power_off_node,  ///< no connection closes
+  stop_node,       ///< like SIGSTOP, for a while
+  kill_orchestrator,
+  stop_orchestrator,
+  kill_gateway,
+  stop_gateway,
+  cut,  ///< between two processes
+  cut_one_way,
+  isolate,    ///< one process from all others
+  reset,      ///< the connections between two processes break
+  slow_path,  ///< delay and little bandwidth
+  clock_jump,
+  store_fails,
+  store_lies,
+  rows_flipped,
+  doubled_messages,
+};
+inline constexpr std::size_t fault_kinds = 17;
+std::string_view name_of(fault_kind kind) noexcept;
+
+/// What a run came to.
+struct outcome {
+  std::string violation;  ///< empty: none
+  std::uint64_t events = 0;
+  std::uint64_t failovers = 0;
+  std::uint64_t turns = 0, finished = 0, failed = 0, cancelled = 0, broken = 0, tokens = 0;
+  std::uint64_t survived = 0;  ///< changes of owner within turns that finished
+  std::array<std::uint64_t, fault_kinds> faults{};
+  std::uint64_t flipped_rows = 0, doubled_messages = 0, stale = 0, corrupt = 0;
+  double simulated_seconds = 0;
+
+  [[nodiscard]] std::uint64_t all_faults() const noexcept;
+  void add(const outcome& other);
+};
+
+/// One seeded run: a cluster, its clients, faults for a while, then peace, in which everything must come
+/// right.
+class simulation {
+ public:
+  explicit simulation(std::uint64_t seed, left_out without = left_out::nothing, bool traced = false);
+  ~simulation();
+  outcome run();
+
+ private:
+  struct member {
+    std::string name;
+    std::shared_ptr<host> at;
+    std::shared_ptr<node> as_node;
+    std::shared_ptr<gateway> as_gateway;
+    std::shared_ptr<orchestrator> as_orchestrator;
+    bool returning = false;  // a restart is due
+  };
+
+  // The cluster.
+  void shape();
+  void start(member& who);
+  void die(member& who, bool silent);
+  void return_after(member& who, nanoseconds delay);
+  void stop_for(member& who, nanoseconds time);
+  member* at(const std::string& name);
+
+  // Faults.
+  void plan_fault();
+  void inflict(fault_kind kind);
+  void heal();
+
+  // Checkers.
+  void on_released(gateway& at, const turn_tokens& tokens, const process_id& from);
+  void check_commit(const session_id session, const history_point& released, group_id group);
+  void sweep();
+  void check_member(member& who);
+  void explain() const;
+  [[nodiscard]] std::string unrest() const;
+  bool run_until(nanoseconds until, const std::function<bool()>& met);
+
+  world in_;
+  std::map<std::string, member> members_;
+  std::vector<std::string> node_names_, gateway_names_;
+  std::vector<std::shared_ptr<client>> clients_;
+  std::map<std::pair<process_id, group_id>, epoch> seen_;  // highest epoch at a sink
+  std::map<session_id, position> released_;
+  std::vector<std::shared_ptr<void>> graves_;  // dead processes: frames under way may still refer to them
+  nanoseconds fault_gap_{};
+  bool peace_ = false;
+  outcome out_;
+};
+
+}  // namespace baton::apps::sim

@@ -1,0 +1,44 @@
+#include "apps/sim/store.hpp"
+
+#include <utility>
+
+namespace baton::apps::sim {
+
+const process_id* shared_store::owner_under(group_id group, epoch under) const {
+  const auto found = owners_.find({group, under});
+  return found == owners_.end() ? nullptr : &found->second;
+}
+
+result<std::vector<group_record>> store_session::load() {
+  if (store_.random_.chance(store_.failing)) {
+    ++store_.failures;
+    return {errc::io_failed, "simulated"};
+  }
+  std::vector<group_record> all;
+  for (const auto& [group, record] : store_.records_)
+    all.push_back(record);
+  return all;
+}
+
+result<group_record> store_session::swap(group_record desired, std::uint64_t expected, bool new_epoch) {
+  if (term_ != store_.term_) store_.misuse_ = "INV9: a record is written under an old term";
+  if (store_.random_.chance(store_.failing)) {
+    ++store_.failures;
+    return {errc::io_failed, "simulated"};
+  }
+  const auto known = store_.records_.find(desired.group);
+  const std::uint64_t there = known == store_.records_.end() ? 0 : known->second.revision;
+  if (there != expected) return {errc::conflict, "revision " + std::to_string(there)};
+  desired.revision = ++store_.revision_;
+  if (new_epoch) desired.epoch = epoch{desired.revision};
+  const auto [owner, fresh] = store_.owners_.try_emplace({desired.group, desired.epoch}, desired.owner);
+  if (!fresh && owner->second != desired.owner) store_.misuse_ = "INV4: two owners under one epoch";
+  store_.records_[desired.group] = desired;
+  if (store_.random_.chance(store_.lying)) {
+    ++store_.lies;
+    return {errc::io_failed, "simulated: the answer was lost"};
+  }
+  return desired;
+}
+
+}  // namespace baton::apps::sim

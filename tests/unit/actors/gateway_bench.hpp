@@ -1,0 +1,160 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "actors/engines/toy_tokenizer.hpp"
+#include "actors/gateway_core.hpp"
+
+namespace baton::test {
+
+using namespace std::chrono_literals;
+
+inline constexpr group_id group{3};
+inline const process_id node_a{"a", incarnation{1}};
+inline const process_id node_b{"b", incarnation{2}};
+
+inline std::string text(const actors::gateway_effects& effects) {
+  std::string out;
+  for (const actors::gateway_effect& effect : effects) {
+    if (!out.empty()) out += "; ";
+    if (const auto* asked = std::get_if<actors::ask_owner>(&effect))
+      out += "ask " + asked->owner.name + " " + std::to_string(asked->request.history.first) + "+" +
+             std::to_string(asked->request.history.tokens.size());
+    else if (const auto* told = std::get_if<actors::tell_owner>(&effect))
+      out += "tell " + told->owner.name + " keep " + std::to_string(told->what.keep);
+    else if (const auto* failed = std::get_if<actors::note_failed>(&effect))
+      out += "failed " + std::string{name_of(failed->code)};
+    else
+      out += "diverged";
+  }
+  return out;
+}
+
+/// A gateway, two nodes of which `a` owns the group under epoch 5, and an owner's log. Client texts are
+/// tokens of one byte each.
+struct gateway_bench {
+  actors::gateway_core core{{{"edge", incarnation{9}}, 1000ms, 42},
+                            std::make_shared<actors::engines::toy_tokenizer>()};
+  actors::gateway_core::time_point now = actors::gateway_core::time_point{} + 1h;
+  cluster_view view = first_view();
+  std::uint64_t ticket = 0;                              ///< of the last question
+  actors::protocol::session_log owner{session_id{}, 0};  ///< as the owner of the turn has it
+  std::string shown;                                     ///< to the client
+  actors::turn_finished finished;
+
+  static cluster_view first_view() {
+    cluster_view out;
+    out.term = 1;
+    out.version = 1;
+    for (const process_id& it : {node_a, node_b}) {
+      node_view node;
+      node.node = it;
+      node.alive = true;
+      node.context_tokens = 100;
+      node.fingerprint_hash = 77;
+      out.nodes.push_back(node);
+    }
+    group_record record;
+    record.group = group;
+    record.epoch = epoch{5};
+    record.owner = node_a;
+    out.groups.push_back(record);
+    return out;
+  }
+
+  /// Both nodes are known.
+  void join() {
+    core.on_view(view, now);
+    core.on_node_known(node_a);
+    core.on_node_known(node_b);
+  }
+
+  void move_to(const process_id& node, epoch under) {
+    ++view.version;
+    view.groups[0].owner = node;
+    view.groups[0].epoch = under;
+    core.on_view(view, now);
+  }
+
+  std::string note(const actors::gateway_effects& effects) {
+    for (const actors::gateway_effect& effect : effects)
+      if (const auto* asked = std::get_if<actors::ask_owner>(&effect)) {
+        ticket = asked->ticket;
+        const session_id session = asked->request.history.session;
+        if (owner.session() != session) owner = actors::protocol::session_log{session, 77};
+        REQUIRE(owner.adopt(asked->request.history).ok());
+      }
+    return text(effects);
+  }
+
+  /// Handle 1, session "s".
+  std::string submit(std::string_view prompt, actors::turn_handle handle = actors::turn_handle{1}) {
+    actors::completion_request request;
+    request.session = "s";
+    request.prompt_text = prompt;
+    return note(core.on_submit(
+        handle, request, [this](const actors::turn_event& event) { see(event); }, now));
+  }
+
+  void see(const actors::turn_event& event) {
+    if (std::holds_alternative<actors::turn_started>(event)) {
+      shown += "[started]";
+    } else if (const auto* piece = std::get_if<actors::turn_text>(&event)) {
+      shown += piece->text;
+    } else if (const auto* end = std::get_if<actors::turn_finished>(&event)) {
+      finished = *end;
+      shown += end->reason == actors::finish_reason::stop ? "[stop]" : "[length]";
+    } else {
+      shown += "[" + std::string{name_of(std::get<actors::turn_failed>(event).reason.code)} + "]";
+    }
+  }
+
+  std::string accept() {
+    open_turn_reply reply;
+    reply.accepted = true;
+    return note(core.on_open_reply(ticket, reply, now));
+  }
+
+  /// A turn of "hi" that the owner has taken.
+  void begin() {
+    join();
+    REQUIRE(submit("hi") == "ask a 0+2");
+    REQUIRE(accept().empty());
+  }
+
+  /// The owner generates `more`.
+  void generate(std::string_view more) {
+    for (const char it : more)
+      REQUIRE(owner.append(std::vector<token_id>{static_cast<unsigned char>(it)}).ok());
+  }
+
+  /// What the owner says of its log from `first` on.
+  [[nodiscard]] turn_tokens from_owner(position first, epoch under = epoch{5}) const {
+    turn_tokens out;
+    out.group = group;
+    out.epoch = under;
+    out.session = owner.session();
+    out.turn = owner.last_turn()->number;
+    out.first = first;
+    out.chain_before = owner.chain_at(first);
+    const auto part = owner.tokens().subspan(first);
+    out.tokens.assign(part.begin(), part.end());
+    return out;
+  }
+
+  std::string hear(const turn_tokens& tokens) { return note(core.on_tokens(tokens, now)); }
+  std::string tick(std::chrono::milliseconds after) {
+    now += after;
+    return note(core.on_tick(now));
+  }
+  [[nodiscard]] position released() const { return core.find_session("s")->stream.log().length(); }
+};
+
+}  // namespace baton::test
