@@ -569,7 +569,7 @@ result<deployment> parse_deployment(std::string_view text, const std::string& fi
     const auto at = failure.source().begin;
     return {errc::invalid_argument, file_name + ":" + std::to_string(at.line) + ": not TOML, at column " +
                                         std::to_string(at.column) + ": " +
-                                        std::string(failure.description())};
+                                        on_one_line(failure.description())};
   }
 }
 

@@ -75,6 +75,10 @@ const std::vector<refusal> refusals{
      "f.toml:1: deploiment: unknown key; known here are actor, defaults, deployment, link"},
     // types
     {2, "name = 3", "f.toml:2: deployment.name: expected a name, found 3"},
+    // one line each, whatever the file says
+    {2, R"(name = "a\n\u001b[31mb")",
+     R"(f.toml:2: deployment.name: expected )" + any_name + R"(, found "a\u000A\u001B[31mb")"},
+    {2, R"("na\nme" = "small")", R"(f.toml:2: deployment.na\u000Ame: unknown key; known here are name)"},
     {6, "lease_ms = \"1s\"",
      "f.toml:6: defaults.lease_ms: expected a whole number from 1 to 3600000, found the text \"1s\""},
     {6, "lease_ms = 1.5",
