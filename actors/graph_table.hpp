@@ -2,7 +2,9 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstdio>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -17,13 +19,29 @@ namespace baton::actors::graph_text {
 
 // --- what is wrong -------------------------------------------------------------------------------------
 
+/// Text from a file as part of a line of ours: control characters become what TOML writes for them.
+inline std::string on_one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7F) {
+      line += c;
+      continue;
+    }
+    std::array<char, 8> escaped{};
+    std::snprintf(escaped.data(), escaped.size(), "\\u%04X", static_cast<unsigned>(byte));
+    line += escaped.data();
+  }
+  return line;
+}
+
 /// Collects everything that is wrong, so that one run shows it all.
 class problems {
  public:
   explicit problems(std::string file) : file_(std::move(file)) {}
 
   void add(std::size_t line, const std::string& key, const std::string& what) {
-    found_.emplace_back(line, key + ": " + what);
+    found_.emplace_back(line, on_one_line(key + ": " + what));
   }
 
   [[nodiscard]] bool any() const { return !found_.empty(); }

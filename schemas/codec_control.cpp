@@ -9,7 +9,9 @@ static void put(capnp::List<capnp::Text>::Builder to, const std::vector<std::str
 }
 
 static void get(capnp::List<capnp::Text>::Reader from, std::vector<std::string>& to) {
+  take_memory(from.size(), sizeof(std::string));
   to.clear();
+  to.reserve(from.size());
   for (auto text : from)
     to.push_back(text_of(text));
 }

@@ -22,11 +22,21 @@ struct bad_value {
   const char* what;
 };
 
+/// Bytes of memory that the message being read on this thread may still take. The read limits count words of
+/// the wire only, and an element of no words may be a large value.
+inline thread_local std::size_t memory_left = 0;
+
+inline void take_memory(std::size_t count, std::size_t bytes_each) {
+  if (count > memory_left / bytes_each) throw bad_value{"a message that grows too much"};
+  memory_left -= count * bytes_each;
+}
+
 /// The whole text: what Cap'n Proto makes of a std::string by itself ends at its first zero byte.
 inline capnp::Text::Reader to_wire(const std::string& text) {
   return {text.c_str(), text.size()};
 }
 inline std::string text_of(capnp::Text::Reader text) {
+  take_memory(text.size(), 1);
   return {text.begin(), text.size()};
 }
 
@@ -50,6 +60,7 @@ void put_list(Builder list, const Items& items, Put put_one) {
 
 template <class List, class Item, class Get>
 void get_list(List list, std::vector<Item>& items, Get get_one) {
+  take_memory(list.size(), sizeof(Item));
   items.clear();
   items.reserve(list.size());
   for (auto element : list)
@@ -64,6 +75,7 @@ void put_plain(List list, const std::vector<Item>& items) {
 
 template <class List, class Item>
 void get_plain(List list, std::vector<Item>& items) {
+  take_memory(list.size(), sizeof(Item));
   items.clear();
   items.reserve(list.size());
   for (auto element : list)
@@ -100,6 +112,7 @@ result<Message> decode_as(std::span<const std::byte> bytes) {
   capnp::ReaderOptions limits_of_reader;
   limits_of_reader.traversalLimitInWords = words * limits::traversal_factor + 64;
   limits_of_reader.nestingLimit = limits::message_nesting;
+  memory_left = bytes.size() * limits::decoded_factor;
   try {
     capnp::FlatArrayMessageReader reader{kj::arrayPtr(first, words), limits_of_reader};
     Message message;

@@ -22,6 +22,10 @@ inline constexpr int message_nesting = 12;
 /// Words a reader may traverse, as a multiple of the message: guards against amplification by shared
 /// pointers.
 inline constexpr std::size_t traversal_factor = 4;
+/// Memory that a message may take as a value, as a multiple of its bytes. Ours take up to 6 (a list of
+/// records that close turns); what takes more repeats itself by shared pointers, or has lists of elements of
+/// no size.
+inline constexpr std::size_t decoded_factor = 16;
 /// Largest delta descriptor. UCX 1.13 carries at most 8140 bytes of active-message header.
 inline constexpr std::size_t descriptor_bytes = 4096;
 static_assert(descriptor_bytes < message_bytes && descriptor_bytes <= 8140);

@@ -11,9 +11,13 @@ result<void> client_stream::open(const turn_header& turn, std::span<const token_
   if (turn.prompt_end <= turn.base || prompt.size() != turn.prompt_end - turn.base)
     return {errc::invalid_argument, "the prompt does not fill the turn"};
   if (turn.prompt_end > limits::session_tokens) return {errc::no_room, "a prompt past the longest session"};
-  for (const turn_header& before : log_.turns())
-    if (before.base < turn.base && before.number >= turn.number)
-      return {errc::invalid_argument, "turn numbers out of order"};
+  std::size_t kept = 0;
+  for (const turn_header& before : log_.turns()) {
+    if (before.base >= turn.base) break;
+    if (before.number >= turn.number) return {errc::invalid_argument, "turn numbers out of order"};
+    ++kept;
+  }
+  if (kept >= limits::session_turns) return {errc::no_room, "too many turns"};
   log_.truncate(turn.base);
   if (auto begun = log_.begin_turn(turn); !begun) return begun;
   return log_.append(prompt);

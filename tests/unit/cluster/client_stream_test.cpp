@@ -176,6 +176,22 @@ TEST_CASE("a turn opens at the end or further back, and else changes nothing") {
   CHECK(stream.log().turns().size() == 1);
 }
 
+TEST_CASE("a turn too many is refused before anything is cut") {
+  session_log log{session, fingerprint};
+  for (turn_number number = 1; number <= limits::session_turns; ++number) {
+    REQUIRE(log.begin_turn(turn(number, number - 1, number)).ok());
+    REQUIRE(log.append(tokens(number - 1, 1)).ok());
+  }
+  const position end = limits::session_turns;
+  REQUIRE(log.append(tokens(end, 4)).ok());
+  client_stream stream{log};
+  const auto opened = stream.open(turn(end + 1, end + 1, end + 2), tokens(end + 1, 1));
+  REQUIRE_FALSE(opened.ok());
+  CHECK(opened.code() == errc::no_room);
+  CHECK(stream.log().point() == log.point());                  // the client has been given those four
+  CHECK(stream.open(turn(end + 1, 1, 2), tokens(1, 1)).ok());  // after a cut there is room
+}
+
 TEST_CASE("a node gets what it lacks of the history") {
   client_stream stream = begun();
   const session_log owner = test::log_of(4, 10);

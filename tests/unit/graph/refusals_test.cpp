@@ -75,6 +75,10 @@ const std::vector<refusal> refusals{
      "f.toml:1: deploiment: unknown key; known here are actor, defaults, deployment, link"},
     // types
     {2, "name = 3", "f.toml:2: deployment.name: expected a name, found 3"},
+    // one line each, whatever the file says
+    {2, R"(name = "a\n\u001b[31mb")",
+     R"(f.toml:2: deployment.name: expected )" + any_name + R"(, found "a\u000A\u001B[31mb")"},
+    {2, R"("na\nme" = "small")", R"(f.toml:2: deployment.na\u000Ame: unknown key; known here are name)"},
     {6, "lease_ms = \"1s\"",
      "f.toml:6: defaults.lease_ms: expected a whole number from 1 to 3600000, found the text \"1s\""},
     {6, "lease_ms = 1.5",
@@ -206,4 +210,24 @@ TEST_CASE("a file without parts, and a process that it does not have") {
         "f.toml:1: actor: expected at least one of type \"node\", found none");
   CHECK(parse_deployment(text_with(0, ""), "f.toml", "z").failure().what ==
         "f.toml:31: process: expected \"control\", \"a\", \"b\" or \"edge\", found \"z\"");
+}
+
+TEST_CASE("a node without a name is refused, whatever its engine") {
+  const auto read = parse_deployment(R"(
+[[actor]]
+id = "o"
+type = "orchestrator"
+listen = "h:1"
+store = "sqlite:s"
+[[actor]]
+id = "a"
+type = "node"
+engine = { type = "toy" }
+[[actor]]
+type = "node"
+engine = { type = "llama", model = "m" }
+)",
+                                     "f.toml", "a");
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.failure().what.find("f.toml:11: actor[3].id: missing") == 0);
 }

@@ -1,3 +1,5 @@
+#include <catch2/catch.hpp>
+
 #include <iostream>
 #include <map>
 #include <string_view>

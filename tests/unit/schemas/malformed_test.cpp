@@ -1,3 +1,5 @@
+#include <catch2/catch.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -211,6 +213,41 @@ TEST_CASE("shared pointers do not amplify") {
         message_of({struct_pointer(0, 3, 2), 1, 2, 3, 0, list_pointer(0, size_void, most), 0}));
   });
   CHECK(taken < quick);
+}
+
+TEST_CASE("elements of no size do not amplify") {
+  // A cluster view of `words` words whose list of nodes has `count` elements without a byte on the wire.
+  const auto view_of = [](std::uint32_t count, std::size_t words) {
+    std::vector<std::uint64_t> content{struct_pointer(0, 2, 3),
+                                       7,
+                                       8,
+                                       list_pointer(2, size_composite, 0),
+                                       0,
+                                       0,
+                                       struct_pointer(static_cast<std::int32_t>(count), 0, 0)};
+    content.resize(words);
+    return message_of(content);
+  };
+  const auto some = decode<cluster_view>(view_of(2, 100));  // what an older peer without any field would send
+  REQUIRE(some.ok());
+  CHECK(some->nodes == std::vector<node_view>(2));
+  check_refused<cluster_view>(view_of(400, 100));
+  check_refused<cluster_view>(view_of(4U << 20, limits::control_bytes / 8 - 1));  // 0.7 GB from 8 MB
+
+  // A frame of 1 MiB with 400 thousand records.
+  std::vector<std::uint64_t> frame{struct_pointer(0, 1, 1),
+                                   3,
+                                   list_pointer(0, size_composite, 5),
+                                   struct_pointer(1, 4, 1),
+                                   1,
+                                   1,
+                                   1,
+                                   1,
+                                   list_pointer(0, size_composite, 0),
+                                   0};
+  frame.back() = struct_pointer(400'000, 0, 0);
+  frame.resize(limits::message_bytes / 8 - 1);
+  check_refused<link_frame>(message_of(frame));
 }
 
 TEST_CASE("an unknown variant is refused") {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <catch2/catch.hpp>
-
 #include <cstdint>
 #include <limits>
 #include <string>

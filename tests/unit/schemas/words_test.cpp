@@ -1,3 +1,5 @@
+#include <catch2/catch.hpp>
+
 #include <set>
 #include <string_view>
 #include <vector>
