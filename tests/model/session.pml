@@ -286,7 +286,7 @@ hidden byte again;                                         /* a late message sta
 #else
 #define LOG_FLUSHED(n) (held[AT(n, DRAIN_TO(n))] == LEN(log_of[n]) + 1)
 #endif
-#ifdef M_DRAIN_ROWS
+#if defined(M_DRAIN_ROWS) || defined(M_DRAIN_FLUSH)
 #define ROWS_FLUSHED(n) true
 #else
 #define ROWS_FLUSHED(n) (held_rows[AT(n, DRAIN_TO(n))] == LEN(log_of[n]))
@@ -893,8 +893,13 @@ proctype Node(byte n) {
      assert(!owed || !(promoted_in_sync & BIT(n)) || EXTENDS(log_of[n], client));       /* INV3 */
 #endif
 #ifdef DRAINS
-     assert(!drained || epoch != epoch_of[n] || (rows[n] == log_of[n] && EXTENDS(log_of[n], client) &&
-            (drained_log == 0 || log_of[n] == drained_log)));                           /* INV17 */
+     if
+     :: drained && epoch == epoch_of[n] ->
+        assert(EXTENDS(log_of[n], client));                /* INV17: nothing is lost */
+        assert(drained_log == 0 || log_of[n] == drained_log);                           /* INV17 */
+        assert(rows[n] == log_of[n])                       /* INV17: nothing is evaluated again */
+     :: else -> skip
+     fi;
 #endif
 #ifndef M_ADOPT_LOG
      if
