@@ -362,8 +362,9 @@ inline step_down(n) {
   cut_rows(n, LEN(log_of[n]))
 }
 
+/* What standbys have acknowledged of a log counts up to where it is cut. */
 inline keep_held(n, m, length) {
-#ifdef ACKS
+#if defined(ACKS) && !defined(M_HELD)
   held[AT(n, m)] = (held[AT(n, m)] > length + 1 -> length + 1 : held[AT(n, m)]);
 #endif
 #ifdef DRAINS
