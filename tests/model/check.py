@@ -77,7 +77,7 @@ LONG = (
     holds("long-liveness", "LIVE SEMI TOKENS=1 EPOCHS=3 CRASHES=1", "a crash and a wrong suspicion"),
     holds("long-rows-late", "ROWS TOKENS=2 EPOCHS=3 LATE=2", "rows, two messages late"),
     holds("long-semi", "SEMI TOKENS=2 EPOCHS=3", "two tokens, three owners"),
-    holds("long-semi-crash", "SEMI TOKENS=1 EPOCHS=3 CRASHES=1", "a crash, three owners"),
+    holds("long-semi-crash", "SEMI TOKENS=2 EPOCHS=2 CRASHES=1", "a crash, two tokens"),
 )
 
 
