@@ -31,7 +31,8 @@ export CCACHE_NOHASHDIR ?= 1
 # Some kernels randomise addresses more than ThreadSanitizer of g++ 12 can place its shadow around.
 FIXED_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: help demo test build sanitizers asan asan-rooms tsan fuzz fuzz-long format check bench clean setup python FORCE
+.PHONY: help demo test build sanitizers asan asan-rooms tsan fuzz fuzz-long model model-long format check bench clean \
+  setup python FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -83,6 +84,12 @@ check: ## format, style and clang-tidy
 bench: python ## benchmarks, each beside its peer or its limit
 	@$(MAKE) build PRESET=release
 	@$(CTEST) -j 1 --verbose --test-dir build/release -L '^bench$$'
+
+model: setup ## check the model of the protocol: every reachable state, every rule switched off in turn
+	@python3 tests/model/check.py $(ARGS)
+
+model-long: setup ## the same with larger sizes
+	@python3 tests/model/check.py --long $(ARGS)
 
 clean: ## remove the build directories (what was downloaded stays in the cache)
 	@rm -rf build
