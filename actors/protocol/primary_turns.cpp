@@ -86,6 +86,7 @@ std::optional<open_turn_reply> primary_table::refusal_of(const open_turn& reques
       if (turn.base < history.first) last = &turn;
   if (last == nullptr || last->number != request.turn || history.end() < last->prompt_end)
     return refuse(errc::invalid_argument, "the history does not end in the turn to open");
+  if (const auto fits = held.agreement(history); !fits) return refuse(fits.code(), fits.failure().what);
   return std::nullopt;
 }
 

@@ -169,12 +169,19 @@ result<void> session_log::check_follows(const session_piece& piece, position sam
   return {};
 }
 
-result<position> session_log::adopt(const session_piece& piece) {
+result<position> session_log::agreement(const session_piece& piece) const {
   if (!contains({piece.first, piece.chain_before}))
     return {errc::gap, "the log of " + std::to_string(length()) + " tokens does not reach the piece at " +
                            std::to_string(piece.first)};
   const position same = agreement_with(piece);
   if (auto fits = check_follows(piece, same); !fits) return fits.failure();
+  return same;
+}
+
+result<position> session_log::adopt(const session_piece& piece) {
+  const auto agreed = agreement(piece);
+  if (!agreed) return agreed.failure();
+  const position same = *agreed;
   // What follows the piece may stay only if it belongs to the piece's last turn.
   const bool same_turn = piece.turns.empty() ? turns_.empty() || turns_.back().base < piece.end()
                                              : !turns_.empty() && turns_.back() == piece.turns.back();

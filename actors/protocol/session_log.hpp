@@ -61,6 +61,8 @@ class session_log {
   /// does not have the point that the piece stands on, `invalid_argument` or `no_room` if the piece itself is
   /// no history; then nothing has changed.
   result<position> adopt(const session_piece& piece);
+  /// The length up to which `piece` and this log are equal; what `adopt` would answer, if it would refuse.
+  [[nodiscard]] result<position> agreement(const session_piece& piece) const;
 
   /// The history from `first` on, as a piece.
   [[nodiscard]] session_piece piece_from(position first) const;

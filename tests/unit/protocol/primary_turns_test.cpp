@@ -136,7 +136,10 @@ TEST_CASE("primary_table: requests that are refused change nothing") {
   piece.turns.push_back(turn(1, 10, 11));
   piece.tokens.push_back(1);
   refused(piece, 1, "refuse invalid_argument");
-  CHECK(it.table.counted().refused == 6);
+  piece = log_of(10, 0, 1, session_id{8}).piece_from(0);
+  piece.turns.push_back(turn(1, 5, 9));  // a new session, of turns that are no history
+  refused(piece, 1, "refuse invalid_argument");
+  CHECK(it.table.counted().refused == 7);
   open_turn stale = it.opening(it.log.piece_from(0), 1);
   stale.epoch = baton::epoch{4};
   CHECK(text(it.table.on_open_turn(1, stale, true, it.now)) == "refuse not_owner");
