@@ -8,6 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 JOBS ?= 2
 PRESET ?= release
+FUZZ_SECONDS ?= 20
 WERROR ?= OFF
 ARGS ?=
 
@@ -30,7 +31,7 @@ export CCACHE_NOHASHDIR ?= 1
 # Some kernels randomise addresses more than ThreadSanitizer of g++ 12 can place its shadow around.
 FIXED_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: help demo test build sanitizers asan asan-rooms tsan format check bench clean setup python FORCE
+.PHONY: help demo test build sanitizers asan asan-rooms tsan fuzz fuzz-long format check bench clean setup python FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -62,6 +63,13 @@ asan-rooms: build/asan-rooms/configured ## the same for the rooms below the acto
 tsan: build/tsan/configured ## tests of all that is free of CAF under the thread sanitizer
 	@$(FIXED_ADDRESSES) cmake --build build/tsan -j $(JOBS)
 	@$(FIXED_ADDRESSES) $(CTEST) --test-dir build/tsan -L '$(RINGS)'
+
+fuzz: build/fuzz/configured ## fuzz every decoder and the protocol, FUZZ_SECONDS=20 each
+	@cmake --build build/fuzz -j $(JOBS) --target fuzzers
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(CTEST) --timeout $$(($(FUZZ_SECONDS) + 120)) --test-dir build/fuzz -L '^fuzz$$'
+
+fuzz-long: ## the same for 20 minutes each
+	@$(MAKE) fuzz FUZZ_SECONDS=1200
 
 format: ## lay out the C++ files
 	@tools/format.sh
