@@ -509,9 +509,10 @@ void graph_reader::check_parts(const toml::table& file) {
   if (graph_.nodes.empty()) out_.add(end, "actor", "expected at least one of type \"node\", found none");
   for (const auto& node : graph_.nodes)
     if (node.engine.index() != graph_.nodes.front().engine.index()) {
-      const auto& at = actors_.at(node.id).second;
+      const auto found = actors_.find(node.id);
+      if (found == actors_.end()) continue;  // without a name, which has been said
       out_.add(
-          at.line, "actor." + node.id + ".engine",
+          found->second.second.line, "actor." + node.id + ".engine",
           "expected the type of " + in_quotes(graph_.nodes.front().id) + "'s: a deployment has one model");
     }
   const auto names = processes_of(graph_);

@@ -211,3 +211,23 @@ TEST_CASE("a file without parts, and a process that it does not have") {
   CHECK(parse_deployment(text_with(0, ""), "f.toml", "z").failure().what ==
         "f.toml:31: process: expected \"control\", \"a\", \"b\" or \"edge\", found \"z\"");
 }
+
+TEST_CASE("a node without a name is refused, whatever its engine") {
+  const auto read = parse_deployment(R"(
+[[actor]]
+id = "o"
+type = "orchestrator"
+listen = "h:1"
+store = "sqlite:s"
+[[actor]]
+id = "a"
+type = "node"
+engine = { type = "toy" }
+[[actor]]
+type = "node"
+engine = { type = "llama", model = "m" }
+)",
+                                     "f.toml", "a");
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.failure().what.find("f.toml:11: actor[3].id: missing") == 0);
+}
