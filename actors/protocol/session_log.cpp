@@ -180,7 +180,7 @@ result<position> session_log::agreement(const session_piece& piece) const {
 
 result<position> session_log::adopt(const session_piece& piece) {
   const auto agreed = agreement(piece);
-  if (!agreed) return agreed;
+  if (!agreed) return agreed.failure();
   const position same = *agreed;
   // What follows the piece may stay only if it belongs to the piece's last turn.
   const bool same_turn = piece.turns.empty() ? turns_.empty() || turns_.back().base < piece.end()

@@ -194,6 +194,19 @@ void simulation::plan_fault() {
   });
 }
 
+void simulation::slow_down(network::path& path, nanoseconds time) {
+  auto& random = in_.random;
+  const auto before = path;
+  path.delay = random.time(1ms, 120ms);
+  path.jitter = path.delay;
+  path.bytes_per_us = random.real(0.02, 20);
+  in_.time.after(time, [&path, before] {
+    path.delay = before.delay;
+    path.jitter = before.jitter;
+    path.bytes_per_us = before.bytes_per_us;
+  });
+}
+
 void simulation::inflict(fault_kind kind) {
   auto& random = in_.random;
   ++out_.faults[static_cast<std::size_t>(kind)];
@@ -261,19 +274,8 @@ void simulation::inflict(fault_kind kind) {
     }
     case fault_kind::reset:
       return in_.paths.reset(anyone().name, anyone().name);
-    case fault_kind::slow_path: {
-      auto& path = in_.paths.between(anyone().name, anyone().name);
-      const auto before = path;
-      path.delay = random.time(1ms, 120ms);
-      path.jitter = path.delay;
-      path.bytes_per_us = random.real(0.02, 20);
-      in_.time.after(a_while(), [&path, before] {
-        path.delay = before.delay;
-        path.jitter = before.jitter;
-        path.bytes_per_us = before.bytes_per_us;
-      });
-      return;
-    }
+    case fault_kind::slow_path:
+      return slow_down(in_.paths.between(anyone().name, anyone().name), a_while());
     case fault_kind::clock_jump:
       return anyone().at->jump(random.time(1ms, 5s));
     case fault_kind::store_fails:

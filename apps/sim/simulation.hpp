@@ -79,6 +79,7 @@ class simulation {
   // Faults.
   void plan_fault();
   void inflict(fault_kind kind);
+  void slow_down(network::path& path, nanoseconds time);
   void heal();
 
   // Checkers.
