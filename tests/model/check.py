@@ -71,11 +71,9 @@ CONFIGURATIONS = (
 )
 
 LONG = (
-    holds("long-drain", "DRAINS=1 ROWS TOKENS=2 EPOCHS=2", "a planned move of two tokens"),
     holds("long-drain-crash", "DRAINS=1 ROWS TOKENS=1 EPOCHS=2 CRASHES=1", "a crash during a planned move"),
     holds("long-drain-semi", "DRAINS=1 SEMI ROWS TOKENS=1 EPOCHS=2", "a planned move with an in-sync set"),
     holds("long-liveness", "LIVE SEMI TOKENS=1 EPOCHS=3 CRASHES=1", "a crash and a wrong suspicion"),
-    holds("long-rows-late", "ROWS TOKENS=2 EPOCHS=3 LATE=2", "rows, two messages late"),
     holds("long-semi", "SEMI TOKENS=2 EPOCHS=3", "two tokens, three owners"),
     holds("long-semi-crash", "SEMI TOKENS=2 EPOCHS=2 CRASHES=1", "a crash, two tokens"),
 )
