@@ -609,6 +609,13 @@ inline send_record(what, n, m, log_part, rows_part) {
   fi;
   d_step {
     write_message(what, n, m, log_part, rows_part);
+#ifndef M_ACK_SEQUENCE
+    /* S5: what m acknowledged before it was probed does not count any more: the probe may cut it. */
+    if
+    :: m_kind == probe -> discard(late[slot].kind == ack && late[slot].from == m_to && late[slot].to == m_from)
+    :: else -> skip
+    fi;
+#endif
     if
     :: fate == kept -> keep_under_way()
     :: else -> receive_record()
