@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -154,8 +155,9 @@ struct view_update {
   std::shared_ptr<const cluster_view> view;
 };
 
+/// The node's lease as it knows it: it runs before `until`.
 struct lease_state {
-  bool valid = false;
+  std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::min();
 };
 
 }  // namespace baton::actors

@@ -136,7 +136,7 @@ struct node_state {
     const bool valid = lease->valid(steady::now());
     if (valid != lease_valid) log().info("lease {}", valid ? "held" : "lapsed");
     lease_valid = valid;
-    self->send(node->primary, lease_state{valid});
+    self->send(node->primary, lease_state{lease->valid_until()});
   }
 
   // --- views

@@ -29,7 +29,7 @@ struct primary_state {
   std::map<protocol::request_ticket, caf::typed_response_promise<wire<open_turn_reply>>> open_requests;
   std::map<std::string, link_figures> links;
   protocol::request_ticket next_ticket = 1;
-  bool lease_valid = false;
+  steady::time_point lease_until = steady::time_point::min();
 
   using pointer = primary_core_actor::stateful_pointer<primary_state>;
 
@@ -39,6 +39,9 @@ struct primary_state {
     self->set_down_handler([this, self](const caf::down_msg& down) { on_down(self, down); });
     self->delayed_send(self, tick_period, tick_atom::value);
   }
+
+  /// By the clock of now: this process may have been stopped since it last heard of its lease.
+  [[nodiscard]] bool lease_valid() const { return steady::now() < lease_until; }
 
   void carry_out(pointer self, protocol::primary_effects effects) {
     for (protocol::primary_effect& effect : effects)
@@ -160,7 +163,7 @@ struct primary_state {
     auto promise = self->make_response_promise<wire<open_turn_reply>>();
     const protocol::request_ticket ticket = next_ticket++;
     open_requests.emplace(ticket, promise);
-    carry_out(self, table->on_open_turn(ticket, *request, lease_valid, steady::now()));
+    carry_out(self, table->on_open_turn(ticket, *request, lease_valid(), steady::now()));
     return promise;
   }
 
@@ -189,7 +192,7 @@ struct primary_state {
 
   void on_news(pointer self, const link_news& news) {
     if (const auto* progress = std::get_if<protocol::standby_progress>(&news.what))
-      carry_out(self, table->on_progress(news.standby, *progress, lease_valid, steady::now()));
+      carry_out(self, table->on_progress(news.standby, *progress, lease_valid(), steady::now()));
     else if (const auto* fenced = std::get_if<protocol::fenced>(&news.what))
       carry_out(self, table->on_fenced(fenced->group, fenced->epoch));
     else if (const auto* unprotected = std::get_if<protocol::unprotected>(&news.what))
@@ -200,7 +203,7 @@ struct primary_state {
 
   void on_tick(pointer self) {
     self->delayed_send(self, tick_period, tick_atom::value);
-    carry_out(self, table->on_tick(lease_valid, steady::now()));
+    carry_out(self, table->on_tick(lease_valid(), steady::now()));
   }
 
   void report() { node->publish(table->statuses(), figures()); }
@@ -257,7 +260,7 @@ primary_core_actor::behavior_type primary_behavior(primary_core_actor::stateful_
       },
       [&state](status_atom) { return state.figures(); },
       [self, &state](const protocol::engine_step& step) {
-        state.carry_out(self, state.table->on_step(step, state.lease_valid, steady::now()));
+        state.carry_out(self, state.table->on_step(step, state.lease_valid(), steady::now()));
       },
       [self, &state](const engine_failed& failure) {
         state.carry_out(self, state.table->on_engine_failure(failure.session, failure.run, failure.why));
@@ -271,7 +274,7 @@ primary_core_actor::behavior_type primary_behavior(primary_core_actor::stateful_
         state.carry_out(self, state.table->on_view(*update.view, steady::now()));
       },
       [&state](const lease_state& lease) {
-        state.lease_valid = lease.valid;
+        state.lease_until = lease.until;
         state.report();
       },
       [self, &state](const protocol::superseded& higher) {

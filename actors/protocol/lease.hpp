@@ -31,8 +31,12 @@ class lease {
     sent_.erase(sent_.begin(), std::next(found));
   }
 
-  /// True while the lease runs.
-  [[nodiscard]] bool valid(time_point now) const { return ever_ && now - renewed_ < length_ - margin(); }
+  /// The lease runs before this instant. To be compared with the clock at the moment of use: a process may
+  /// have been stopped since the last look.
+  [[nodiscard]] time_point valid_until() const {
+    return ever_ ? renewed_ + (length_ - margin()) : time_point::min();
+  }
+  [[nodiscard]] bool valid(time_point now) const { return now < valid_until(); }
 
   /// Drift of 1e-3 over the lease, and 20 ms that a loaded machine may keep a thread from looking at the
   /// clock.

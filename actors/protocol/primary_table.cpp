@@ -109,14 +109,23 @@ primary_effects primary_table::on_seal_reply(const process_id& gateway, group_id
     return effects;
   }
   if (mine->unsealed.empty()) mine->state = phase::serving;
-  if (!reply || !reply->sealed)
-    return effects;  // its streams are gone with it; it opens its turns anew when it comes back
-  for (const open_turn& turn : reply->turns) {
-    const open_turn_reply resumed = open(turn, now, effects);
-    if (resumed.accepted) continue;
-    effects.emplace_back(emit_failure{gateway, turn_failure{group, epoch, turn.history.session, turn.turn,
-                                                            resumed.refusal, resumed.reason}});
-  }
+  // Without an answer its streams are gone with it; it opens its turns anew when it comes back.
+  std::vector<session_id> resumed;
+  if (reply && reply->sealed)
+    for (const open_turn& turn : reply->turns) {
+      const open_turn_reply opened = open(turn, now, effects);
+      if (opened.accepted)
+        resumed.push_back(turn.history.session);
+      else
+        effects.emplace_back(emit_failure{gateway, turn_failure{group, epoch, turn.history.session, turn.turn,
+                                                                opened.refusal, opened.reason}});
+    }
+  // What clients have is known now, so standbys can be judged by it, and are waited for before more is
+  // released.
+  for (const auto& [name, link] : links_)
+    consider_joining(*mine, name, now, effects);
+  for (const session_id session : resumed)
+    release(sessions_.at(session), lease_valid_, effects);
   return effects;
 }
 
@@ -166,7 +175,7 @@ void primary_table::update_record(owned_group& group, const group_record& record
     if (link == links_.end() || !link->second.up || link->second.who != member)
       leave(group, member.name, now, effects);
   }
-  release_group(record.group, true, effects);
+  release_group(record.group, lease_valid_, effects);
 }
 
 primary_effects primary_table::on_in_sync_reply(group_id group, const result<in_sync_reply>& reply,
@@ -220,7 +229,7 @@ void primary_table::consider_joining(owned_group& group, const std::string& stan
                                      primary_effects& effects) {
   const auto link = links_.find(standby);
   standby_state& state = group.standbys[standby];
-  if (!how_.wait_for_standbys || group.state == phase::taking || link == links_.end() || !link->second.up ||
+  if (!how_.wait_for_standbys || group.state != phase::serving || link == links_.end() || !link->second.up ||
       state.joining || state.leaving || find_by_name(group.record.in_sync, standby) != nullptr)
     return;
   for (const auto& [id, session] : sessions_) {
@@ -270,6 +279,7 @@ primary_effects primary_table::on_unprotected(const std::string& standby, sessio
 
 primary_effects primary_table::on_progress(const std::string& standby, const standby_progress& progress,
                                            bool lease_valid, time_point now) {
+  lease_valid_ = lease_valid;
   primary_effects effects;
   served* session = find_session(progress.session);
   owned_group* group = session == nullptr ? nullptr : find_group(session->group);

@@ -270,6 +270,7 @@ class primary_table {
 
   options how_;
   counters counters_;
+  bool lease_valid_ = false;  // as last heard
   std::map<group_id, owned_group> groups_;
   std::unordered_map<session_id, served> sessions_;
   std::map<std::string, link> links_;

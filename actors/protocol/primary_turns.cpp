@@ -21,6 +21,7 @@ open_turn_reply refuse(errc code, std::string reason) {
 
 primary_effects primary_table::on_open_turn(request_ticket ticket, const open_turn& request, bool lease_valid,
                                             time_point now) {
+  lease_valid_ = lease_valid;
   primary_effects effects;
   const owned_group* group = find_group(request.group);
   open_turn_reply reply;
@@ -32,6 +33,8 @@ primary_effects primary_table::on_open_turn(request_ticket ticket, const open_tu
     reply = refuse(errc::unavailable, "the node's lease has run out");
   } else {
     reply = open(request, now, effects);
+    // A tail generated before the take-over may be committed already.
+    if (reply.accepted) release(*find_session(request.history.session), lease_valid, effects);
   }
   if (!reply.accepted) ++counters_.refused;
   effects.insert(effects.begin(), reply_open{ticket, std::move(reply)});
@@ -144,8 +147,6 @@ open_turn_reply primary_table::open(const open_turn& request, time_point now, pr
   open_turn_reply reply;
   reply.accepted = true;
   reply.cached_tokens = std::min(session->rows, session->log.last_turn()->prompt_end);
-  // A tail generated before the take-over may be committed already.
-  release(*session, true, effects);
   return reply;
 }
 
@@ -257,6 +258,7 @@ primary_effects primary_table::on_gateway_lost(const process_id& gateway) {
 // --- engine and release ------------------------------------------------------------------------------------
 
 primary_effects primary_table::on_step(const engine_step& step, bool lease_valid, time_point) {
+  lease_valid_ = lease_valid;
   primary_effects effects;
   served* session = find_session(step.session);
   if (session == nullptr || session->run == 0 || session->run != step.run) return effects;
@@ -379,6 +381,7 @@ void primary_table::release_group(group_id group, bool lease_valid, primary_effe
 }
 
 primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
+  lease_valid_ = lease_valid;
   primary_effects effects;
   for (auto& [id, group] : groups_) {
     if (lease_valid) release_group(id, true, effects);

@@ -68,7 +68,7 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
 
   engine_loop::outlets out;
   out.step = [this](protocol::engine_step step) {
-    to_primary([this, step = std::move(step)] { return table_->on_step(step, lease_valid_, host_->now()); });
+    to_primary([this, step = std::move(step)] { return table_->on_step(step, lease_valid(), host_->now()); });
   };
   out.failed = [this](engine_failed failure) {
     to_primary([this, failure = std::move(failure)] {
@@ -136,7 +136,7 @@ void node::start() {
     });
   }
   host_->every(tick_period,
-               [this] { to_primary([this] { return table_->on_tick(lease_valid_, host_->now()); }); });
+               [this] { to_primary([this] { return table_->on_tick(lease_valid(), host_->now()); }); });
   host_->every(in_.how.heartbeat, [this] { on_beat(); });
 }
 
@@ -256,9 +256,8 @@ void node::on_beat() {
     reach();
   else if (registered_)
     beat();
-  const bool valid = lease_.valid(host_->now());
-  primary_box_.post([this, valid] {
-    lease_valid_ = valid;
+  primary_box_.post([this, until = lease_.valid_until()] {
+    lease_until_ = until;
     published_ = table_->statuses();
   });
 }
@@ -326,13 +325,7 @@ void node::act(protocol::seal_gateway& effect) {
     answered(error{errc::timed_out, "not asked"});
     return;
   }
-  ask<seal_reply>(*host_, to->second, effect.order, &gateway::on_seal,
-                  [this, answered](const result<seal_reply>& reply) {
-                    if (!reply || in_.without != left_out::released_history) return answered(reply);
-                    seal_reply forgotten = *reply;
-                    forgotten.turns.clear();
-                    answered(forgotten);
-                  });
+  ask<seal_reply>(*host_, to->second, effect.order, &gateway::on_seal, answered);
 }
 
 void node::act(protocol::reply_open& effect) {
@@ -419,7 +412,7 @@ void node::on_open(const open_turn& request, const wire_ptr&,
                  std::to_string(request.history.first) + " to " + std::to_string(request.history.end()));
       reply(answer);
     });
-    carry_out(table_->on_open_turn(ticket, request, lease_valid_, host_->now()));
+    carry_out(table_->on_open_turn(ticket, request, lease_valid(), host_->now()));
   });
 }
 
@@ -443,7 +436,7 @@ void node::on_link(const link_report& report) {
 
 void node::on_news(const link_news& news) {
   if (const auto* progress = std::get_if<protocol::standby_progress>(&news.what))
-    carry_out(table_->on_progress(news.standby, *progress, lease_valid_, host_->now()));
+    carry_out(table_->on_progress(news.standby, *progress, lease_valid(), host_->now()));
   else if (const auto* fenced = std::get_if<protocol::fenced>(&news.what))
     carry_out(table_->on_fenced(fenced->group, fenced->epoch));
   else if (const auto* unprotected = std::get_if<protocol::unprotected>(&news.what))

@@ -74,6 +74,7 @@ class node : public std::enable_shared_from_this<node> {
   [[nodiscard]] std::vector<group_status> statuses() const;
 
   // Primary.
+  [[nodiscard]] bool lease_valid() const { return host_->now() < lease_until_; }
   void to_primary(std::function<actors::protocol::primary_effects()> what);
   void carry_out(actors::protocol::primary_effects effects);
   void act(actors::protocol::take_replicas& order);
@@ -135,7 +136,7 @@ class node : public std::enable_shared_from_this<node> {
   std::uint64_t term_ = 0;
   std::uint64_t version_ = 0;
   actors::protocol::lease lease_;
-  bool lease_valid_ = false;
+  time_point lease_until_ = time_point::min();
   std::map<std::uint64_t, nanoseconds> beats_sent_;
   nanoseconds renewed_{};
   std::vector<group_status> published_;

@@ -45,15 +45,8 @@ void orchestrator::carry_out(protocol::cluster_effects effects) {
 
 protocol::cluster_effects orchestrator::swapped(const protocol::swap_record& swap) {
   const auto now = host_->now();
-  if (in_.without == left_out::record_compare) {
-    const auto& known = in_.store.records();
-    const auto there = known.find(swap.desired.group);
-    const auto expected = there == known.end() ? 0 : there->second.revision;
-    if (auto written = store_.swap(swap.desired, expected, swap.new_epoch))
-      return table_->on_swapped(true, *written, now);
-  } else if (auto written = store_.swap(swap.desired, swap.expected, swap.new_epoch)) {
+  if (auto written = store_.swap(swap.desired, swap.expected, swap.new_epoch))
     return table_->on_swapped(true, *written, now);
-  }
   if (const auto records = store_.load())
     for (const group_record& known : *records)
       if (known.group == swap.desired.group) return table_->on_swapped(false, known, now);

@@ -16,9 +16,8 @@ constexpr nanoseconds peace_within = 30s;
 }  // namespace
 
 std::optional<left_out> left_out_named(std::string_view name) noexcept {
-  static constexpr std::array<std::string_view, 8> names{
-      "nothing",     "gateway_epochs", "seals",     "released_history",
-      "commit_wait", "record_compare", "checksums", "generations"};
+  static constexpr std::array<std::string_view, 6> names{"nothing",     "gateway_epochs", "seals",
+                                                         "commit_wait", "checksums",      "generations"};
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) return std::nullopt;
   return static_cast<left_out>(found - names.begin());

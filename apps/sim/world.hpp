@@ -39,13 +39,11 @@ struct settings {
 /// Rules that can be left out, one at a time, to show that the checkers notice.
 enum class left_out : std::uint8_t {
   nothing,
-  gateway_epochs,    ///< a gateway takes tokens of any epoch
-  seals,             ///< a new owner does not seal
-  released_history,  ///< a new owner does not take over what the client has been given
-  commit_wait,       ///< tokens are released before they are replicated
-  record_compare,    ///< records are written whatever is there
-  checksums,         ///< landed rows are not verified
-  generations,       ///< rows exported before a cut are sent after it
+  gateway_epochs,  ///< a gateway takes tokens of any epoch
+  seals,           ///< a new owner does not seal
+  commit_wait,     ///< tokens are released before they are replicated
+  checksums,       ///< landed rows are not verified
+  generations,     ///< rows exported before a cut are sent after it
 };
 
 std::optional<left_out> left_out_named(std::string_view name) noexcept;

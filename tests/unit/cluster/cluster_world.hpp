@@ -105,6 +105,13 @@ class cluster_world {
     return replies[ticket];
   }
 
+  /// The same where nothing can be said now.
+  void change_unanswered(in_sync_change it) {
+    replies.clear();
+    run(table->on_change(++tickets, it, now));
+    REQUIRE(replies.empty());
+  }
+
   /// The owner of a group asks for a change of its in-sync set.
   in_sync_change asks(group_id group, const process_id& standby, bool add) {
     const group_record& it = store.at(group);

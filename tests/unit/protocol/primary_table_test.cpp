@@ -4,6 +4,8 @@
 
 namespace baton::test {
 
+using names = std::vector<std::string>;
+
 TEST_CASE("primary_table: a turn alone") {
   bench it;
   it.own();
@@ -83,7 +85,6 @@ TEST_CASE("primary_table: every standby that is in sync, joins or leaves is wait
 }
 
 TEST_CASE("primary_table: what checkers read") {
-  using names = std::vector<std::string>;
   bench it;
   CHECK(it.table.waits_for(group).empty());
   it.own_with_b();
@@ -121,11 +122,25 @@ TEST_CASE("primary_table: a change of the in-sync set that is lost, refused or o
     it.now += milliseconds{500};
     CHECK(text(it.table.on_tick(true, it.now)) == "add b r8");
   }
-  SECTION("an addition that crosses a loss is taken back") {
-    CHECK(text(it.table.on_link_down("b", it.now)).empty());
-    CHECK(it.swapped({standby_b}) == "remove b r6");
-    it.open();
-    CHECK(it.step() == "say 10+1");
+  SECTION("an addition that crosses a loss is waited for until the record is past it") {
+    CHECK(text(it.table.on_link_down("b", it.now)) == "remove b r5");
+    CHECK((it.table.waits_for(group) == names{"b"}));
+    SECTION("it was written") {
+      CHECK(it.swapped({standby_b}).empty());  // to remove it was asked for already
+      CHECK((it.table.waits_for(group) == names{"b"}));
+      it.now += milliseconds{500};
+      CHECK(text(it.table.on_tick(true, it.now)) == "remove b r6");
+      it.open();
+      CHECK(it.step() == "say 10+1");
+    }
+    SECTION("it never will be") {
+      CHECK(it.swapped({}).empty());
+      CHECK(it.table.waits_for(group).empty());
+    }
+    SECTION("an answer from before says nothing") {
+      CHECK(it.table.on_in_sync_reply(group, in_sync_reply{false, it.record}, it.now).empty());
+      CHECK((it.table.waits_for(group) == names{"b"}));
+    }
   }
   SECTION("a member that is an earlier incarnation is taken out") {
     it.swapped({standby_b});
@@ -292,8 +307,9 @@ TEST_CASE("primary_table: a tail is committed anew before it is released, if the
   it.promote();
   CHECK(it.link_up(standby_b).empty());
   CHECK(it.progress(standby_b, 10).empty());
-  CHECK(it.progress(standby_b, 15) == "add b r5");
-  CHECK(it.sealed({it.opening(it.gateway(12).piece_from(12), 1)}) == "cut 12; run 15 from 12; emit 12+3");
+  CHECK(it.progress(standby_b, 15).empty());  // what the client has is not known yet
+  CHECK(it.sealed({it.opening(it.gateway(12).piece_from(12), 1)}) ==
+        "cut 12; run 15 from 12; add b r5; emit 12+3");
   it.step();
   CHECK(it.progress(standby_b, 16) == "emit 15+1");
 }
@@ -302,6 +318,7 @@ TEST_CASE("primary_table: a finished turn that comes by promotion ends, and is n
   promotion it;
   it.held.close_turn();
   it.promote();
+  it.table.on_tick(true, it.now);  // the lease holds
   CHECK(it.sealed({it.opening(it.gateway(12).piece_from(12), 1)}) == "cut 12; emit 12+3 last; say close");
 }
 

@@ -148,7 +148,7 @@ TEST_CASE("primary_table: requests that are refused change nothing") {
   CHECK(text(it.table.on_open_turn(1, stale, true, it.now)) == "refuse not_owner");
 }
 
-TEST_CASE("primary_table: a gateway that is lost ends its turns where they were released") {
+TEST_CASE("primary_table: a gateway that is lost pauses its turns, which go on when it opens them again") {
   bench it;
   it.own_with_b();
   it.open();
@@ -157,7 +157,26 @@ TEST_CASE("primary_table: a gateway that is lost ends its turns where they were 
   it.progress(standby_b, 11);
   it.step();
   CHECK(it.table.on_gateway_lost({"edge", incarnation{2}}).empty());
-  CHECK(text(it.table.on_gateway_lost(edge)) == "stop; cut 11; say cut11 close");
+  const session_log log = *it.table.log_of(session);
+  CHECK(text(it.table.on_gateway_lost(edge)) == "stop");
+  CHECK(it.table.log_of(session)->length() == log.length());
+  CHECK(it.table.log_of(session)->open_turn() != nullptr);
+  CHECK(it.open(log.piece_from(0), 1).find("accept") == 0);
+  CHECK(it.step().find("say") == 0);
+}
+
+TEST_CASE(
+    "primary_table: a turn that had all its tokens when it was taken over ends, and generates none more") {
+  bench it;
+  it.own();
+  turn_header header = turn(1, 0, 10);
+  header.parameters.max_tokens = 3;
+  session_log whole{session, fingerprint};
+  REQUIRE(whole.begin_turn(header).ok());
+  REQUIRE(whole.append(tokens(0, 13, 1)).ok());
+  const auto effects = it.open(whole.piece_from(0), 1);
+  CHECK(effects.find("run") == std::string::npos);
+  CHECK(effects.find("last") != std::string::npos);
 }
 
 TEST_CASE("primary_table: places are made by the least recently used that is idle") {
