@@ -48,16 +48,21 @@ system_config::system_config(std::size_t threads) {
   set("middleman.connection-timeout", caf::timespan{std::chrono::seconds{2}});
 }
 
+/// Keeps a thing until the process ends, longer than the statics of any library.
+template <class Thing>
+void leave_behind(std::unique_ptr<Thing> thing) {
+  static std::mutex guard;
+  static auto& kept = *new std::vector<std::unique_ptr<Thing>>;
+  const std::lock_guard lock{guard};
+  kept.push_back(std::move(thing));
+}
+
 held_system::held_system(std::size_t threads) : body_(std::make_unique<body>(threads)) {
   get().await_actors_before_shutdown(false);
 }
 
 held_system::~held_system() {
-  static std::mutex guard;
-  static auto& left_behind =
-      *new std::vector<std::unique_ptr<body>>;  // outlives the statics of all libraries
-  const std::lock_guard lock{guard};
-  left_behind.push_back(std::move(body_));
+  leave_behind(std::move(body_));
 }
 
 }  // namespace baton::actors

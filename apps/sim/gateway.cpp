@@ -58,7 +58,8 @@ void gateway::carry_out(gateway_effects effects) {
   }
 }
 
-void gateway::on_seal(const seal& order, const wire_ptr&, std::function<void(const seal_reply&)> reply) {
+void gateway::on_seal(const seal& order, const wire_ptr&,
+                      const std::function<void(const seal_reply&)>& reply) {
   reply(core_.on_seal(order, host_->now()));
 }
 

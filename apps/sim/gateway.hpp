@@ -28,7 +28,7 @@ class gateway : public std::enable_shared_from_this<gateway> {
   void cancel(actors::turn_handle which);
 
   // From owners and the orchestrator.
-  void on_seal(const seal& order, const wire_ptr& wire, std::function<void(const seal_reply&)> reply);
+  void on_seal(const seal& order, const wire_ptr& wire, const std::function<void(const seal_reply&)>& reply);
   void on_tokens(const turn_tokens& tokens, const wire_ptr& wire);
   void on_failure(const turn_failure& failure, const wire_ptr& wire);
   void on_view(const cluster_view& view, const wire_ptr& wire);

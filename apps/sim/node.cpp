@@ -380,8 +380,8 @@ void node::act(protocol::drop_engine& order) {
 }
 
 void node::on_hello(const gateway_hello& hello, const wire_ptr& wire,
-                    std::function<void(const heartbeat_ack&)> reply) {
-  primary_box_.post([this, hello, wire, reply = std::move(reply)] {
+                    const std::function<void(const heartbeat_ack&)>& reply) {
+  primary_box_.post([this, hello, wire, reply] {
     gateways_[hello.gateway] = {in_.process_at<gateway>(control_address(hello.gateway.name)), wire, 1};
     wire->on_lost(1, [this, who = hello.gateway, wire] {
       primary_box_.post([this, who, wire] {
@@ -397,8 +397,8 @@ void node::on_hello(const gateway_hello& hello, const wire_ptr& wire,
 }
 
 void node::on_open(const open_turn& request, const wire_ptr&,
-                   std::function<void(const open_turn_reply&)> reply) {
-  primary_box_.post([this, request, reply = std::move(reply)] {
+                   const std::function<void(const open_turn_reply&)>& reply) {
+  primary_box_.post([this, request, reply] {
     const auto ticket = next_ticket_++;
     open_requests_.emplace(ticket, [this, request, reply](const open_turn_reply& answer) {
       // INV11, by the true clock: alone and out of contact for longer than any lease, no turn is taken.

@@ -36,9 +36,9 @@ class node : public std::enable_shared_from_this<node> {
   void on_view(const cluster_view& view, const wire_ptr& wire);
   // From gateways.
   void on_hello(const gateway_hello& hello, const wire_ptr& wire,
-                std::function<void(const heartbeat_ack&)> reply);
+                const std::function<void(const heartbeat_ack&)>& reply);
   void on_open(const open_turn& request, const wire_ptr& wire,
-               std::function<void(const open_turn_reply&)> reply);
+               const std::function<void(const open_turn_reply&)>& reply);
   void on_end(const end_turn& request, const wire_ptr& wire);
 
   // For checkers.

@@ -70,7 +70,7 @@ void orchestrator::run(protocol::cluster_effects effects) {
 }
 
 void orchestrator::on_node(const node_registration& what, const wire_ptr& wire,
-                           std::function<void(const heartbeat_ack&)> reply) {
+                           const std::function<void(const heartbeat_ack&)>& reply) {
   nodes_[what.node] = {in_.process_at<node>(what.control_address), wire, 1};
   wire->on_lost(1, [this, who = what.node, wire] { lost(who, wire); });
   view_changed_ = true;
@@ -79,7 +79,7 @@ void orchestrator::on_node(const node_registration& what, const wire_ptr& wire,
 }
 
 void orchestrator::on_gateway(const gateway_registration& what, const wire_ptr& wire,
-                              std::function<void(const heartbeat_ack&)> reply) {
+                              const std::function<void(const heartbeat_ack&)>& reply) {
   gateways_[what.gateway] = {in_.process_at<gateway>(what.control_address), wire, 1};
   wire->on_lost(1, [this, who = what.gateway, wire] { lost(who, wire); });
   view_changed_ = true;
@@ -88,7 +88,7 @@ void orchestrator::on_gateway(const gateway_registration& what, const wire_ptr& 
 }
 
 void orchestrator::on_heartbeat(const heartbeat& beat, const wire_ptr&,
-                                std::function<void(const heartbeat_ack&)> reply) {
+                                const std::function<void(const heartbeat_ack&)>& reply) {
   protocol::cluster_effects effects;
   const heartbeat_ack ack = table_->on_heartbeat(beat, host_->now(), effects);
   run(std::move(effects));
@@ -96,9 +96,9 @@ void orchestrator::on_heartbeat(const heartbeat& beat, const wire_ptr&,
 }
 
 void orchestrator::on_change(const in_sync_change& change, const wire_ptr&,
-                             std::function<void(const in_sync_reply&)> reply) {
+                             const std::function<void(const in_sync_reply&)>& reply) {
   const protocol::change_ticket ticket = next_ticket_++;
-  changes_.emplace(ticket, std::move(reply));
+  changes_.emplace(ticket, reply);
   run(table_->on_change(ticket, change, host_->now()));
 }
 

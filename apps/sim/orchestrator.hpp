@@ -19,13 +19,13 @@ class orchestrator : public std::enable_shared_from_this<orchestrator> {
   bool start();
 
   void on_node(const node_registration& what, const wire_ptr& wire,
-               std::function<void(const heartbeat_ack&)> reply);
+               const std::function<void(const heartbeat_ack&)>& reply);
   void on_gateway(const gateway_registration& what, const wire_ptr& wire,
-                  std::function<void(const heartbeat_ack&)> reply);
+                  const std::function<void(const heartbeat_ack&)>& reply);
   void on_heartbeat(const heartbeat& beat, const wire_ptr& wire,
-                    std::function<void(const heartbeat_ack&)> reply);
+                    const std::function<void(const heartbeat_ack&)>& reply);
   void on_change(const in_sync_change& change, const wire_ptr& wire,
-                 std::function<void(const in_sync_reply&)> reply);
+                 const std::function<void(const in_sync_reply&)>& reply);
 
   [[nodiscard]] const actors::protocol::cluster_table* table() const noexcept { return table_.get(); }
 

@@ -126,7 +126,7 @@ void tell(world& in, const remote<Process>& to, const Message& message,
 /// out.
 template <class Reply, class Process, class Request>
 void ask(host& self, remote<Process>& to, const Request& request,
-         void (Process::*serve)(const Request&, const wire_ptr&, std::function<void(const Reply&)>),
+         void (Process::*serve)(const Request&, const wire_ptr&, const std::function<void(const Reply&)>&),
          std::function<void(const result<Reply>&)> done) {
   const auto once = std::make_shared<std::function<void(const result<Reply>&)>>(std::move(done));
   const auto answer = [once](const result<Reply>& reply) {
@@ -154,7 +154,7 @@ void ask(host& self, remote<Process>& to, const Request& request,
 /// Connects to the process at a control address.
 template <class Process>
 void dial(world& in, const std::shared_ptr<host>& from, const std::string& address,
-          std::function<void(remote<Process>)> found, std::function<void()> failed) {
+          std::function<void(remote<Process>)> found, const std::function<void()>& failed) {
   in.paths.connect(
       from, address,
       [&in, address, found = std::move(found), failed](const wire_ptr& wire) {
