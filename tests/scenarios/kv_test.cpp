@@ -51,7 +51,11 @@ TEST_CASE("case 33: a session with no new tokens keeps its KV through a failover
     return of.finished_->prompt_tokens + of.finished_->completion_tokens - 1;
   };
   it.await_in_sync(rows_of(*undisturbed) + rows_of(*first));
-  it.kill(first->pieces_.front().node);
+  const std::string victim = first->pieces_.front().node;
+  it.kill(victim);
+  it.await([&](const std::string& status) {
+    return status.find("\"owner\":\"" + victim + "\"") == std::string::npos;
+  });
   const auto second = next_turn("moved", first->text_);
   CHECK(second->text_ == undisturbed->text_);
   CHECK(second->finished_->cached_tokens >= first->finished_->prompt_tokens - 1);
