@@ -5,6 +5,7 @@
 
 #include "actors/engines/sampler.hpp"
 #include "actors/protocol/evaluation_plan.hpp"
+#include "actors/protocol/turn_end.hpp"
 #include "schemas/limits.hpp"
 
 namespace baton::actors {
@@ -162,10 +163,7 @@ void engine_loop::after(session_id session, running& it, std::size_t index, cons
     report.at = at;
     report.token = picked.token;
     report.report = {picked.logprob, std::move(picked.alternatives)};
-    const auto& ends = turn.parameters.end_tokens;
-    it.finished = std::find(ends.begin(), ends.end(), picked.token) != ends.end() ||
-                  it.tokens.size() - turn.prompt_end >= turn.parameters.max_tokens ||
-                  it.tokens.size() >= engine_.context_tokens();
+    it.finished = protocol::is_complete(turn, it.tokens, engine_.context_tokens());
     report.finished = it.finished;
   }
   // The token goes out before its rows: it is what the client waits for.

@@ -125,7 +125,7 @@ primary_effects primary_table::on_seal_reply(const process_id& gateway, group_id
   for (const auto& [name, link] : links_)
     consider_joining(*mine, name, now, effects);
   for (const session_id session : resumed)
-    release(sessions_.at(session), lease_valid_, effects);
+    release(sessions_.at(session), effects);
   return effects;
 }
 
@@ -175,7 +175,7 @@ void primary_table::update_record(owned_group& group, const group_record& record
     if (link == links_.end() || !link->second.up || link->second.who != member)
       leave(group, member.name, now, effects);
   }
-  release_group(record.group, lease_valid_, effects);
+  release_group(record.group, effects);
 }
 
 primary_effects primary_table::on_in_sync_reply(group_id group, const result<in_sync_reply>& reply,
@@ -287,7 +287,7 @@ primary_effects primary_table::on_progress(const std::string& standby, const sta
       !session->log.contains({progress.logged, progress.chain}))
     return effects;  // rule S5: it holds a tail that has been cut here since
   session->held[standby] = {progress.logged, progress.synced};
-  release(*session, lease_valid, effects);
+  release(*session, effects);
   consider_joining(*group, standby, now, effects);
   return effects;
 }

@@ -245,14 +245,12 @@ class primary_table {
   std::vector<session_record> follow(served& session, const session_piece& history, const past_log& before,
                                      position kept);
   served* place_for(group_id group, const session_piece& history, primary_effects& effects);
-  /// The last turn has all its tokens: its end may not have been released before its owner was lost.
-  [[nodiscard]] bool complete(const session_log& log) const;
   void start_run(served& session, primary_effects& effects);
   void replicate(served& session, baton::epoch epoch, std::vector<session_record> records,
                  primary_effects& effects);
   void cut_engine_to(served& session, position rows, primary_effects& effects);
-  void release(served& session, bool lease_valid, primary_effects& effects);
-  void release_group(group_id group, bool lease_valid, primary_effects& effects);
+  void release(served& session, primary_effects& effects);
+  void release_group(group_id group, primary_effects& effects);
   void pause_turn(served& session, primary_effects& effects);
   void stop_turn(served& session, position keep, primary_effects& effects);
   void consider_joining(owned_group& group, const std::string& standby, time_point now,

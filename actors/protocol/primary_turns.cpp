@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/protocol/turn_end.hpp"
+
 /// The turns of a primary_table, its engine and the release of tokens; ownership is in primary_table.cpp.
 namespace baton::actors::protocol {
 
@@ -34,7 +36,7 @@ primary_effects primary_table::on_open_turn(request_ticket ticket, const open_tu
   } else {
     reply = open(request, now, effects);
     // A tail generated before the take-over may be committed already.
-    if (reply.accepted) release(*find_session(request.history.session), lease_valid, effects);
+    if (reply.accepted) release(*find_session(request.history.session), effects);
   }
   if (!reply.accepted) ++counters_.refused;
   effects.insert(effects.begin(), reply_open{ticket, std::move(reply)});
@@ -150,15 +152,6 @@ open_turn_reply primary_table::open(const open_turn& request, time_point now, pr
   return reply;
 }
 
-bool primary_table::complete(const session_log& log) const {
-  const turn_header& turn = *log.last_turn();
-  if (log.length() <= turn.prompt_end) return false;
-  const auto& ends = turn.parameters.end_tokens;
-  return log.length() - turn.prompt_end >= turn.parameters.max_tokens ||
-         log.length() >= how_.context_tokens ||
-         std::find(ends.begin(), ends.end(), log.tokens().back()) != ends.end();
-}
-
 void primary_table::start_run(served& session, primary_effects& effects) {
   const evaluation_plan plan{session.log.turns(), how_.prefill_chunk};
   const position last_due = session.log.length() - 1;
@@ -173,7 +166,8 @@ void primary_table::start_run(served& session, primary_effects& effects) {
       session.log.length() > turn.prompt_end ? last_due : std::max<position>(turn.base, 1) - 1;
   session.recomputed = known - std::min(known, rows);
   counters_.recomputed += session.recomputed;
-  session.finished = session.log.open_turn() == nullptr || complete(session.log);
+  session.finished =
+      session.log.open_turn() == nullptr || is_complete(turn, session.log.tokens(), how_.context_tokens);
   session.run = 0;
   if (session.finished) return;
   session.run = next_run_++;
@@ -276,7 +270,7 @@ primary_effects primary_table::on_step(const engine_step& step, bool lease_valid
       replicate(*session, find_group(session->group)->record.epoch, {std::move(record)}, effects);
     }
   }
-  release(*session, lease_valid, effects);
+  release(*session, effects);
   return effects;
 }
 
@@ -330,10 +324,10 @@ std::uint32_t primary_table::lag_of(const served& session) const {
   return lag;
 }
 
-void primary_table::release(served& session, bool lease_valid, primary_effects& effects) {
+void primary_table::release(served& session, primary_effects& effects) {
   const owned_group* group = find_group(session.group);
   if (!session.live || group->state == phase::taking) return;
-  if (!lease_valid && group->record.in_sync.empty())
+  if (!lease_valid_ && group->record.in_sync.empty())
     return;  // rule L: alone and without a lease, nothing leaves this node
   // Of a turn that had all its tokens when it was taken over, nobody evaluates what is missing: rows are not
   // waited for.
@@ -375,16 +369,16 @@ void primary_table::release(served& session, bool lease_valid, primary_effects& 
   }
 }
 
-void primary_table::release_group(group_id group, bool lease_valid, primary_effects& effects) {
+void primary_table::release_group(group_id group, primary_effects& effects) {
   for (auto& [id, session] : sessions_)
-    if (session.group == group) release(session, lease_valid, effects);
+    if (session.group == group) release(session, effects);
 }
 
 primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
   lease_valid_ = lease_valid;
   primary_effects effects;
   for (auto& [id, group] : groups_) {
-    if (lease_valid) release_group(id, true, effects);
+    if (lease_valid) release_group(id, effects);
     for (auto& [name, state] : group.standbys) {
       if ((!state.joining && !state.leaving) || now - state.asked_at < limits::request_timeout / 4) continue;
       state.asked_at = now;
