@@ -8,6 +8,7 @@
 #include "actors/engines/self_test.hpp"
 #include "actors/gpu_actor.hpp"
 #include "actors/node_actor.hpp"
+#include "actors/node_settings.hpp"
 #include "actors/primary_actor.hpp"
 #include "actors/replicator_actor.hpp"
 #include "actors/standby_actor.hpp"
@@ -23,10 +24,6 @@ namespace {
 spdlog::logger& log() {
   static const auto logger = log_of("node");
   return *logger;
-}
-
-std::size_t own_sessions(const node_options& how) {
-  return std::max<std::size_t>(1, how.sessions / 3);
 }
 
 result<std::unique_ptr<transports::transport>> make_transport(
@@ -89,17 +86,10 @@ result<void> node::assemble(const node_options& how, const engine_factory& make_
     return {listening.code(), "data_listen " + how.data_listen + ": " + listening.failure().what};
   data_address_ = *listening;
 
-  protocol::primary_table::options table;
-  table.self = parts_->self;
-  table.fingerprint = parts_->engine->identity().hash();
-  table.prefill_chunk = parts_->engine->prefill_chunk();
-  table.context_tokens = parts_->engine->context_tokens();
-  table.exact = parts_->engine->max_batch() == 1;
-  table.sessions = own_sessions(how);
-  table.commit = *commit;
-  table.wait_for_standbys = !how.replicate_to.empty();
   spawn_actors(how);
-  parts_->primary = spawn_primary_actor(system_, parts_, std::move(table));
+  parts_->primary = spawn_primary_actor(
+      system_, parts_,
+      table_settings(parts_->self, *parts_->engine, how.sessions, *commit, !how.replicate_to.empty()));
   auto control =
       publish(system_, local_, caf::actor_cast<primary_actor>(parts_->primary), how.control_listen);
   if (!control) {
@@ -129,20 +119,9 @@ result<void> node::make_data_plane(const node_options& how,
   rows_ = tested->mode == engines::replication_mode::rows;
   log().info("self-test mode={} reason=\"{}\"", rows_ ? "rows" : "replay", tested->reason);
 
-  data_plane::options options;
-  options.self = parts_->self;
-  options.fingerprint = engine.identity();
-  options.rows = rows_;
-  options.replicas.fingerprint = engine.identity().hash();
-  options.replicas.regions = static_cast<std::uint32_t>(engine.layout().row_bytes.size());
-  options.replicas.bytes_per_token = engine.layout().bytes_per_token();
-  options.replicas.context_tokens = engine.context_tokens();
-  options.replicas.prefill_chunk = engine.prefill_chunk();
-  options.replicas.sessions =
-      std::max<std::size_t>(1, how.sessions - std::min(how.sessions, own_sessions(how)));
   const std::weak_ptr<node_parts> parts = parts_;
   parts_->plane = std::make_unique<data_plane>(
-      std::move(options), *parts_->device,
+      plane_settings(parts_->self, engine, rows_, how.sessions), *parts_->device,
       [parts](protocol::replica_effects effects, gpu::staging_slot slot) {
         if (const auto alive = parts.lock())
           caf::anon_send(alive->standby, replica_orders{std::move(effects), std::move(slot)});

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/link_driver.hpp"
+#include "actors/node_settings.hpp"
 
 namespace baton::actors {
 
@@ -22,14 +23,8 @@ struct replicator_state {
 
   void init(pointer self, std::shared_ptr<node_parts> parts, std::string standby) {
     node = std::move(parts);
-    const data_plane::options& plane = node->plane->how();
-    protocol::link_sender::options how;
-    how.fingerprint = plane.fingerprint.hash();
-    how.regions = plane.replicas.regions;
-    how.bytes_per_token = plane.replicas.bytes_per_token;
-    how.rows = plane.rows;
-    how.prefill_chunk = node->engine->prefill_chunk();
-    link = std::make_unique<link_driver>(*node->transport, how, std::move(standby), outlets(self));
+    link = std::make_unique<link_driver>(*node->transport, link_settings(node->plane->how()),
+                                         std::move(standby), outlets(self));
     self->delayed_send(self, tick_period, tick_atom::value);
   }
 

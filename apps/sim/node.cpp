@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/node_settings.hpp"
 #include "apps/sim/gateway.hpp"
 #include "apps/sim/orchestrator.hpp"
 #include "gpu/host_device.hpp"
@@ -17,10 +18,6 @@ namespace {
 constexpr nanoseconds tick_period = 50ms;
 constexpr nanoseconds redial_after = 100ms;
 constexpr std::size_t row_bytes = 16;
-
-std::size_t own_sessions(const settings& how) {
-  return std::max<std::size_t>(1, how.sessions / 3);
-}
 
 }  // namespace
 
@@ -47,18 +44,9 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
   device_ = gpu::make_host_device(
       {std::max<std::size_t>(limits::delta_tokens * engine_.layout().bytes_per_token(), 64),
        in.how.staging_slots});
-  data_plane::options plane;
-  plane.self = host_->self();
-  plane.fingerprint = engine_.identity();
-  plane.rows = in.how.rows;
-  plane.replicas.fingerprint = engine_.identity().hash();
-  plane.replicas.regions = static_cast<std::uint32_t>(engine_.layout().row_bytes.size());
-  plane.replicas.bytes_per_token = engine_.layout().bytes_per_token();
-  plane.replicas.context_tokens = engine_.context_tokens();
-  plane.replicas.prefill_chunk = engine_.prefill_chunk();
-  plane.replicas.sessions = std::max<std::size_t>(1, in.how.sessions - own_sessions(in.how));
   plane_ = std::make_unique<data_plane>(
-      std::move(plane), *device_, [this](protocol::replica_effects effects, gpu::staging_slot slot) {
+      plane_settings(host_->self(), engine_, in.how.rows, in.how.sessions), *device_,
+      [this](protocol::replica_effects effects, gpu::staging_slot slot) {
         standby_box_.post([this, effects = std::move(effects), slot = std::move(slot)] {
           carry_out_standby(effects, slot);
         });
@@ -88,15 +76,8 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
   };
   loop_ = std::make_unique<engine_loop>(engine_, std::move(out));
 
-  protocol::primary_table::options table;
-  table.self = host_->self();
-  table.fingerprint = engine_.identity().hash();
-  table.prefill_chunk = engine_.prefill_chunk();
-  table.context_tokens = engine_.context_tokens();
-  table.sessions = own_sessions(in.how);
-  table.commit = in.how.commit;
+  auto table = table_settings(host_->self(), engine_, in.how.sessions, in.how.commit, !standbys_.empty());
   if (in.without == left_out::commit_wait) table.commit.how = protocol::commit_rule::mode::async;
-  table.wait_for_standbys = !standbys_.empty();
   table_ = std::make_unique<protocol::primary_table>(std::move(table));
 }
 
@@ -104,12 +85,6 @@ void node::start() {
   const std::string& name = host_->self().name;
   (void)transport_->listen(data_address(name));
   for (const std::string& standby : standbys_) {
-    protocol::link_sender::options how;
-    how.fingerprint = engine_.identity().hash();
-    how.regions = static_cast<std::uint32_t>(engine_.layout().row_bytes.size());
-    how.bytes_per_token = engine_.layout().bytes_per_token();
-    how.rows = in_.how.rows;
-    how.prefill_chunk = engine_.prefill_chunk();
     link_driver::outlets out;
     out.connect = [this, standby](const process_id& whom, const std::string& address) {
       return plane_->connect(
@@ -129,7 +104,8 @@ void node::start() {
     out.news = [this](link_news news) {
       primary_box_.post([this, news = std::move(news)] { on_news(news); });
     };
-    links_.emplace(standby, std::make_unique<link_driver>(*transport_, how, standby, std::move(out)));
+    links_.emplace(standby, std::make_unique<link_driver>(*transport_, link_settings(plane_->how()), standby,
+                                                          std::move(out)));
     link_boxes_.emplace(standby, mailbox{host_, in_.random});
     host_->every(tick_period, [this, standby] {
       to_link(standby, [this](link_driver& link) { link.on_tick(host_->now()); });

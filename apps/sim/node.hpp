@@ -61,10 +61,6 @@ class node : public std::enable_shared_from_this<node> {
   [[nodiscard]] nanoseconds renewed() const noexcept { return renewed_; }
 
  private:
-  struct pending_heartbeat {
-    nanoseconds sent{};
-  };
-
   // Supervisor.
   void on_beat();
   void reach();

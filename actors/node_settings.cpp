@@ -1,0 +1,51 @@
+#include "actors/node_settings.hpp"
+
+#include <algorithm>
+
+namespace baton::actors {
+
+std::size_t own_sessions(std::size_t places) {
+  return std::max<std::size_t>(1, places / 3);
+}
+
+data_plane::options plane_settings(const process_id& self, const engines::engine& engine, bool rows,
+                                   std::size_t places) {
+  data_plane::options plane;
+  plane.self = self;
+  plane.fingerprint = engine.identity();
+  plane.rows = rows;
+  plane.replicas.fingerprint = engine.identity().hash();
+  plane.replicas.regions = static_cast<std::uint32_t>(engine.layout().row_bytes.size());
+  plane.replicas.bytes_per_token = engine.layout().bytes_per_token();
+  plane.replicas.context_tokens = engine.context_tokens();
+  plane.replicas.prefill_chunk = engine.prefill_chunk();
+  plane.replicas.sessions = std::max<std::size_t>(1, places - std::min(places, own_sessions(places)));
+  return plane;
+}
+
+protocol::link_sender::options link_settings(const data_plane::options& plane) {
+  protocol::link_sender::options link;
+  link.fingerprint = plane.replicas.fingerprint;
+  link.regions = plane.replicas.regions;
+  link.bytes_per_token = plane.replicas.bytes_per_token;
+  link.prefill_chunk = plane.replicas.prefill_chunk;
+  link.rows = plane.rows;
+  return link;
+}
+
+protocol::primary_table::options table_settings(const process_id& self, const engines::engine& engine,
+                                                std::size_t places, protocol::commit_rule commit,
+                                                bool wait_for_standbys) {
+  protocol::primary_table::options table;
+  table.self = self;
+  table.fingerprint = engine.identity().hash();
+  table.prefill_chunk = engine.prefill_chunk();
+  table.context_tokens = engine.context_tokens();
+  table.exact = engine.max_batch() == 1;
+  table.sessions = own_sessions(places);
+  table.commit = commit;
+  table.wait_for_standbys = wait_for_standbys;
+  return table;
+}
+
+}  // namespace baton::actors
