@@ -80,6 +80,7 @@ result<void> node::assemble(const node_options& how, const engine_factory& make_
   auto engine = make_engine();
   if (!engine) return engine.failure();
   parts_->engine = std::move(*engine);
+  parts_->places = std::make_shared<protocol::engine_places>(how.sessions);
   if (auto made = make_data_plane(how, network); !made) return made;
   auto listening = parts_->transport->listen(how.data_listen);
   if (!listening)
@@ -89,7 +90,7 @@ result<void> node::assemble(const node_options& how, const engine_factory& make_
   spawn_actors(how);
   parts_->primary = spawn_primary_actor(
       system_, parts_,
-      table_settings(parts_->self, *parts_->engine, how.sessions, *commit, !how.replicate_to.empty()));
+      table_settings(parts_->self, *parts_->engine, parts_->places, *commit, !how.replicate_to.empty()));
   auto control =
       publish(system_, local_, caf::actor_cast<primary_actor>(parts_->primary), how.control_listen);
   if (!control) {
@@ -121,7 +122,7 @@ result<void> node::make_data_plane(const node_options& how,
 
   const std::weak_ptr<node_parts> parts = parts_;
   parts_->plane = std::make_unique<data_plane>(
-      plane_settings(parts_->self, engine, rows_, how.sessions), *parts_->device,
+      plane_settings(parts_->self, engine, rows_, parts_->places), *parts_->device,
       [parts](protocol::replica_effects effects, gpu::staging_slot slot) {
         if (const auto alive = parts.lock())
           caf::anon_send(alive->standby, replica_orders{std::move(effects), std::move(slot)});

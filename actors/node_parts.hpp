@@ -24,6 +24,7 @@ struct node_parts {
   std::unique_ptr<gpu::device> device;
   std::unique_ptr<engines::engine>
       engine;  ///< touched by the engine actor's thread only, but for `prepare_image`
+  std::shared_ptr<protocol::engine_places> places;
   std::unique_ptr<data_plane> plane;
   std::unique_ptr<transports::transport> transport;
 

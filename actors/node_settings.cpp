@@ -1,15 +1,11 @@
 #include "actors/node_settings.hpp"
 
-#include <algorithm>
+#include <utility>
 
 namespace baton::actors {
 
-std::size_t own_sessions(std::size_t places) {
-  return std::max<std::size_t>(1, places / 3);
-}
-
 data_plane::options plane_settings(const process_id& self, const engines::engine& engine, bool rows,
-                                   std::size_t places) {
+                                   std::shared_ptr<protocol::engine_places> places) {
   data_plane::options plane;
   plane.self = self;
   plane.fingerprint = engine.identity();
@@ -19,7 +15,8 @@ data_plane::options plane_settings(const process_id& self, const engines::engine
   plane.replicas.bytes_per_token = engine.layout().bytes_per_token();
   plane.replicas.context_tokens = engine.context_tokens();
   plane.replicas.prefill_chunk = engine.prefill_chunk();
-  plane.replicas.sessions = std::max<std::size_t>(1, places - std::min(places, own_sessions(places)));
+  plane.replicas.sessions = places->replica_share();
+  plane.replicas.places = std::move(places);
   return plane;
 }
 
@@ -34,15 +31,16 @@ protocol::link_sender::options link_settings(const data_plane::options& plane) {
 }
 
 protocol::primary_table::options table_settings(const process_id& self, const engines::engine& engine,
-                                                std::size_t places, protocol::commit_rule commit,
-                                                bool wait_for_standbys) {
+                                                std::shared_ptr<protocol::engine_places> places,
+                                                protocol::commit_rule commit, bool wait_for_standbys) {
   protocol::primary_table::options table;
   table.self = self;
   table.fingerprint = engine.identity().hash();
   table.prefill_chunk = engine.prefill_chunk();
   table.context_tokens = engine.context_tokens();
   table.exact = engine.max_batch() == 1;
-  table.sessions = own_sessions(places);
+  table.sessions = places->own_share();
+  table.places = std::move(places);
   table.commit = commit;
   table.wait_for_standbys = wait_for_standbys;
   return table;

@@ -1,22 +1,19 @@
 #pragma once
 
-#include <cstddef>
+#include <memory>
 
 #include "actors/data_plane.hpp"
 #include "actors/engines/engine.hpp"
+#include "actors/protocol/engine_places.hpp"
 #include "actors/protocol/link_sender.hpp"
 #include "actors/protocol/primary_table.hpp"
 
 /// What the objects of a node are told of its engine: the same for its actors and for a simulation.
 namespace baton::actors {
 
-/// Of an engine's places, a third is for conversations that the node serves itself; the others are for
-/// replicas.
-[[nodiscard]] std::size_t own_sessions(std::size_t places);
-
-/// `rows`: whether this engine's rows can be moved.
+/// `rows`: whether this engine's rows can be moved. `places`: of the engine, the same as of its table.
 [[nodiscard]] data_plane::options plane_settings(const process_id& self, const engines::engine& engine,
-                                                 bool rows, std::size_t places);
+                                                 bool rows, std::shared_ptr<protocol::engine_places> places);
 
 /// Of a link that leaves the node of this data plane.
 [[nodiscard]] protocol::link_sender::options link_settings(const data_plane::options& plane);
@@ -24,7 +21,7 @@ namespace baton::actors {
 /// `wait_for_standbys`: links are configured.
 [[nodiscard]] protocol::primary_table::options table_settings(const process_id& self,
                                                               const engines::engine& engine,
-                                                              std::size_t places,
+                                                              std::shared_ptr<protocol::engine_places> places,
                                                               protocol::commit_rule commit,
                                                               bool wait_for_standbys);
 

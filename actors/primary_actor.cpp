@@ -121,7 +121,10 @@ struct primary_state {
   void act(pointer self, protocol::run_engine& order) { self->send(node->engine_loop, std::move(order)); }
   void act(pointer self, protocol::allow_engine& order) { self->send(node->engine_loop, order); }
   void act(pointer self, protocol::stop_engine& order) { self->send(node->engine_loop, order); }
-  void act(pointer self, protocol::drop_engine& order) { self->send(node->engine_loop, order); }
+  void act(pointer self, protocol::drop_engine& order) {
+    self->send(node->engine_loop, order);
+    if (order.place_unused) node->places->give_back();
+  }
 
   // --- events
   // ---------------------------------------------------------------------------------------------------------

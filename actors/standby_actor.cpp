@@ -20,10 +20,15 @@ struct standby_state {
       else if (const auto* cut = std::get_if<protocol::cut_rows>(&effect))
         self->send(node->engine_loop, protocol::cut_engine{cut->session, cut->length});
       else if (const auto* drop = std::get_if<protocol::drop_rows>(&effect))
-        self->send(node->engine_loop, protocol::drop_engine{drop->session});
+        this->drop(self, *drop);
       else if (const auto* higher = std::get_if<protocol::superseded>(&effect))
         self->send(node->primary, *higher);
     }
+  }
+
+  void drop(pointer self, const protocol::drop_rows& order) {
+    self->send(node->engine_loop, protocol::drop_engine{order.session});
+    node->places->give_back();
   }
 
   void on_unpacked(pointer self, const unpacked_rows& rows) {

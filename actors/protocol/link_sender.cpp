@@ -58,6 +58,7 @@ void link_sender::probe(outbound& session, position upto, time_point now, link_e
   if (session.state != phase::probing) session.probing_since = now;
   session.state = phase::probing;
   session.probed_at = now;
+  session.room_made = false;
   session.owed = false;
   session.doubted = false;
   set_rows_sent(session, session.rows_sent);
@@ -104,6 +105,8 @@ link_effects link_sender::on_session_ended(session_id id, bool drop) {
     if (farewells_.size() < limits::node_sessions)
       farewells_.insert_or_assign(id, farewell{gone.group, gone.epoch});
     if (connected_) effects.emplace_back(send_frame{records_frame{{std::move(gone)}}});
+    for (auto& [other, session] : sessions_)
+      session.room_made = session.refused;
   }
   set_rows_sent(found->second, 0);
   flights_.erase(id);
@@ -327,7 +330,7 @@ link_effects link_sender::on_tick(time_point now) {
     }
     const bool unanswered = session.state == phase::probing && now - session.probed_at > how_.deadline / 4;
     // A refusal for want of room need not last.
-    const bool again = session.refused && now - session.probed_at > how_.deadline * 4;
+    const bool again = session.refused && (session.room_made || now - session.probed_at > how_.deadline * 4);
     const bool astray = session.state == phase::streaming && session.doubted && session.owed &&
                         now - session.owed_since > how_.deadline / 4;
     if (unanswered || astray || again) {

@@ -167,6 +167,7 @@ class link_sender {
     std::size_t refusals_due = 0;  // of rows sent behind ones that were refused
     bool doubted = false;          // the standby has acknowledged another history
     bool refused = false;          // the standby has no room
+    bool room_made = false;        // since then it was told to drop a session
   };
 
   void follow(outbound& session, const session_record& record);

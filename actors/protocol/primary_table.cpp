@@ -80,6 +80,8 @@ primary_effects primary_table::on_replicas(group_id group, baton::epoch epoch,
     session.rows = replica.synced;
     session.released = 0;
     session.used_at = now;
+    if (sessions_.contains(id))
+      how_.places->give_back();  // of another group until now: the engine has it once
     served& placed = sessions_.insert_or_assign(id, std::move(session)).first->second;
     placed.released = placed.log.length();
     cut_engine_to(placed, placed.rows, effects);  // what was imported but not yet counted goes
@@ -274,6 +276,7 @@ primary_effects primary_table::on_unprotected(const std::string& standby, sessio
   if (group == nullptr) return effects;
   held->held.erase(standby);  // it joins again once it holds every session
   leave(*group, standby, now, effects);
+  if (sessions_.size() > how_.sessions) evict_idle(true, effects);  // more than standbys have room for
   return effects;
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "actors/protocol/commit_rule.hpp"
+#include "actors/protocol/engine_places.hpp"
 #include "actors/protocol/evaluation_plan.hpp"
 #include "actors/protocol/link_sender.hpp"
 #include "actors/protocol/replica_set.hpp"
@@ -96,8 +98,10 @@ struct stop_engine {
   session_id session{};
   run_number run = 0;
 };
+/// Free the session in the engine. Its place is given back after that, unless another session has it already.
 struct drop_engine {
   session_id session{};
+  bool place_unused = false;
 };
 
 using primary_effect =
@@ -130,7 +134,8 @@ class primary_table {
     std::uint32_t prefill_chunk = 64;
     std::uint32_t context_tokens = 0;
     bool exact = true;         ///< batch shapes are a function of the log
-    std::size_t sessions = 0;  ///< held as primary at most; idle ones make room, least recently used first
+    std::size_t sessions = 0;  ///< begun here at most; idle ones make room, least recently used first
+    std::shared_ptr<engine_places> places;  ///< of this node's engine; must be set
     commit_rule commit;
     bool wait_for_standbys = true;  ///< false: no links are configured, nothing ever joins an in-sync set
   };
@@ -259,7 +264,8 @@ class primary_table {
   void ask_to_join(owned_group& group, standby_state& state, const process_id& who, time_point now,
                    primary_effects& effects);
   void leave(owned_group& group, const std::string& standby, time_point now, primary_effects& effects);
-  bool evict_idle(primary_effects& effects);
+  bool find_place(primary_effects& effects);
+  bool evict_idle(bool place_unused, primary_effects& effects);
   [[nodiscard]] std::vector<commit_rule::standby_position> waited_for(const served& session) const;
   [[nodiscard]] std::uint32_t lag_of(const served& session) const;
   static const process_id* find_by_name(const std::vector<process_id>& list, const std::string& name);

@@ -46,22 +46,26 @@ primary_effects primary_table::on_open_turn(request_ticket ticket, const open_tu
 primary_table::served* primary_table::place_for(group_id group, const session_piece& history,
                                                 primary_effects& effects) {
   if (served* known = find_session(history.session)) return known;
-  while (sessions_.size() >= how_.sessions)
-    if (!evict_idle(effects)) return nullptr;
+  if (!find_place(effects)) return nullptr;
   served fresh{group, session_log{history.session, how_.fingerprint}};
   served& placed = sessions_.insert_or_assign(history.session, std::move(fresh)).first->second;
   effects.emplace_back(begin_replication{group, find_group(group)->record.epoch, placed.log, 0});
   return &placed;
 }
 
-bool primary_table::evict_idle(primary_effects& effects) {
+/// One of those that are unused while the share lasts, else that of an idle session.
+bool primary_table::find_place(primary_effects& effects) {
+  return (sessions_.size() < how_.sessions && how_.places->take()) || evict_idle(false, effects);
+}
+
+bool primary_table::evict_idle(bool place_unused, primary_effects& effects) {
   auto oldest = sessions_.end();
   for (auto it = sessions_.begin(); it != sessions_.end(); ++it)
     if (!it->second.live && groups_.at(it->second.group).state == phase::serving &&
         (oldest == sessions_.end() || it->second.used_at < oldest->second.used_at))
       oldest = it;
   if (oldest == sessions_.end()) return false;
-  effects.emplace_back(drop_engine{oldest->first});
+  effects.emplace_back(drop_engine{oldest->first, place_unused});
   effects.emplace_back(end_replication{oldest->first, true});
   sessions_.erase(oldest);
   return true;
@@ -391,6 +395,8 @@ primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
     for (const auto& [name, link] : links_)
       consider_joining(group, name, now, effects);
   }
+  // What a take-over has brought beyond the share yields to replicas that would find no room.
+  if (sessions_.size() > how_.sessions && how_.places->unused() == 0) evict_idle(true, effects);
   return effects;
 }
 

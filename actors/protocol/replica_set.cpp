@@ -88,7 +88,7 @@ replica_set::replica* replica_set::place(peer_handle from, group_id group, baton
                                          replica_effects& effects) {
   auto found = replicas_.find(session);
   if (found == replicas_.end()) {
-    if (replicas_.size() >= how_.sessions) {
+    if (replicas_.size() >= how_.sessions || !how_.places->take()) {
       effects.push_back(problem(from, session, group, errc::no_room, false));
       return nullptr;
     }
@@ -300,16 +300,23 @@ std::optional<std::vector<held_replica>> replica_set::promote(group_id group, ba
 }
 
 replica_effects replica_set::take_back(group_id group, std::vector<held_replica> sessions) {
+  replica_effects effects;
   groups_[group].owned = false;
   for (held_replica& session : sessions) {
     const session_id id = session.log.session();
+    if (replicas_.contains(id)) {
+      how_.places->give_back();  // of another group until now: the engine has it once
+    } else if (replicas_.size() >= how_.sessions) {
+      effects.emplace_back(drop_rows{id});
+      continue;
+    }
     const position rows = std::min(session.synced, session.log.length());
     replica back{group, std::move(session.log)};
     back.synced = back.landed = back.expected = rows;
     back.generation = next_generation_++;
     replicas_.insert_or_assign(id, std::move(back));
   }
-  return {};
+  return effects;
 }
 
 replica_effects replica_set::drop_group(group_id group) {

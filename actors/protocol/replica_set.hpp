@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <variant>
 #include <vector>
 
+#include "actors/protocol/engine_places.hpp"
 #include "actors/protocol/evaluation_plan.hpp"
 #include "actors/protocol/session_log.hpp"
 #include "schemas/errors.hpp"
@@ -47,7 +49,7 @@ struct cut_rows {
   position length = 0;
 };
 
-/// The session is gone: free its rows.
+/// The session is gone: free its rows, and give its place back after that.
 struct drop_rows {
   session_id session{};
 };
@@ -79,9 +81,10 @@ class replica_set {
     std::uint64_t fingerprint = 0;  ///< of this node's engine
     std::uint32_t regions = 0;      ///< of its row layout
     std::uint64_t bytes_per_token = 0;
-    std::uint32_t context_tokens = 0;  ///< rows past it cannot be held
-    std::uint32_t prefill_chunk = 1;   ///< of the engine, as in `evaluation_plan`
-    std::size_t sessions = 0;          ///< replicas at most
+    std::uint32_t context_tokens = 0;       ///< rows past it cannot be held
+    std::uint32_t prefill_chunk = 1;        ///< of the engine, as in `evaluation_plan`
+    std::size_t sessions = 0;               ///< replicas at most
+    std::shared_ptr<engine_places> places;  ///< of this node's engine; must be set
   };
 
   /// Counters for metrics; each refusal is counted once by its reason.
@@ -126,7 +129,8 @@ class replica_set {
   /// up, and treats the group as owned here until `take_back`. Nothing if a higher epoch is known; that is no
   /// longer ours to own.
   std::optional<std::vector<held_replica>> promote(group_id group, baton::epoch epoch);
-  /// Back into the standby role: the sessions are replicas again, whose tails the new owner will cut.
+  /// Back into the standby role: the sessions are replicas again, whose tails the new owner will cut. Those
+  /// that find no room are dropped; the new owner learns of it when it asks.
   replica_effects take_back(group_id group, std::vector<held_replica> sessions);
   /// Forgets all replicas of a group.
   replica_effects drop_group(group_id group);

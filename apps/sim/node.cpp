@@ -36,6 +36,7 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
       host_(std::move(on)),
       standbys_(std::move(standbys)),
       engine_(engine_options(in.how)),
+      places_(std::make_shared<protocol::engine_places>(in.how.sessions)),
       primary_box_(host_, in.random),
       standby_box_(host_, in.random),
       gpu_box_(host_, in.random),
@@ -45,7 +46,7 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
       {std::max<std::size_t>(limits::delta_tokens * engine_.layout().bytes_per_token(), 64),
        in.how.staging_slots});
   plane_ = std::make_unique<data_plane>(
-      plane_settings(host_->self(), engine_, in.how.rows, in.how.sessions), *device_,
+      plane_settings(host_->self(), engine_, in.how.rows, places_), *device_,
       [this](protocol::replica_effects effects, gpu::staging_slot slot) {
         standby_box_.post([this, effects = std::move(effects), slot = std::move(slot)] {
           carry_out_standby(effects, slot);
@@ -58,12 +59,18 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
   out.step = [this](protocol::engine_step step) {
     to_primary([this, step = std::move(step)] { return table_->on_step(step, lease_valid(), host_->now()); });
   };
-  out.failed = [this](engine_failed failure) {
+  const auto has_room = [this](errc code) {
+    if (code == errc::no_room)
+      in_.blame("places: the engine of " + host_->self().name + " is asked for more than it has");
+  };
+  out.failed = [this, has_room](engine_failed failure) {
+    has_room(failure.why.code);
     to_primary([this, failure = std::move(failure)] {
       return table_->on_engine_failure(failure.session, failure.run, failure.why);
     });
   };
-  out.imported = [this](import_done done) {
+  out.imported = [this, has_room](import_done done) {
+    if (!done.outcome) has_room(done.outcome.code());
     standby_box_.post([this, done = std::move(done)] {
       carry_out_standby(plane_->with_replicas([&](protocol::replica_set& replicas) {
         return replicas.on_imported(done.session, done.generation, done.end, done.outcome);
@@ -76,7 +83,7 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
   };
   loop_ = std::make_unique<engine_loop>(engine_, std::move(out));
 
-  auto table = table_settings(host_->self(), engine_, in.how.sessions, in.how.commit, !standbys_.empty());
+  auto table = table_settings(host_->self(), engine_, places_, in.how.commit, !standbys_.empty());
   if (in.without == left_out::commit_wait) table.commit.how = protocol::commit_rule::mode::async;
   table_ = std::make_unique<protocol::primary_table>(std::move(table));
 }
@@ -353,6 +360,7 @@ void node::act(protocol::stop_engine& order) {
 }
 void node::act(protocol::drop_engine& order) {
   to_engine([this, order] { loop_->drop(order.session); });
+  if (order.place_unused) places_->give_back();
 }
 
 void node::on_hello(const gateway_hello& hello, const wire_ptr& wire,
@@ -431,9 +439,10 @@ void node::carry_out_standby(protocol::replica_effects effects, const gpu::stagi
       gpu_box_.post([this, order = unpack_order{*rows, slot}] { unpack(order); });
     else if (const auto* cut = std::get_if<protocol::cut_rows>(&effect))
       to_engine([this, order = protocol::cut_engine{cut->session, cut->length, 0}] { loop_->cut(order); });
-    else if (const auto* drop = std::get_if<protocol::drop_rows>(&effect))
+    else if (const auto* drop = std::get_if<protocol::drop_rows>(&effect)) {
       to_engine([this, session = drop->session] { loop_->drop(session); });
-    else if (const auto* higher = std::get_if<protocol::superseded>(&effect))
+      places_->give_back();
+    } else if (const auto* higher = std::get_if<protocol::superseded>(&effect))
       to_primary([this, higher = *higher] { return table_->on_fenced(higher.group, higher.epoch); });
   }
 }

@@ -111,6 +111,7 @@ class node : public std::enable_shared_from_this<node> {
   std::vector<std::string> standbys_;
 
   actors::engines::toy_engine engine_;
+  std::shared_ptr<actors::protocol::engine_places> places_;
   std::unique_ptr<gpu::device> device_;
   std::unique_ptr<actors::data_plane> plane_;
   std::shared_ptr<sim_transport> transport_;

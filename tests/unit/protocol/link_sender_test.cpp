@@ -246,6 +246,16 @@ TEST_CASE("link_sender: a standby without room, and again later") {
   CHECK(it.pack(0, 4));
 }
 
+TEST_CASE("link_sender: a standby without room is asked again once it has been told to drop a session") {
+  bench it;
+  it.stream();
+  it.sender.on_session(group, now_epoch, session_log{session_id{8}, fingerprint}, 0, it.now);
+  it.sender.on_ack(it.problem(errc::no_room, false), it.now);
+  CHECK(it.sender.on_tick(it.now).empty());
+  it.sender.on_session_ended(session_id{8}, true);
+  CHECK(only<send_frame>(it.sender.on_tick(it.now)) != nullptr);
+}
+
 TEST_CASE("link_sender: a standby short of staging memory is asked again on a tick, not at once") {
   bench it;
   it.stream();

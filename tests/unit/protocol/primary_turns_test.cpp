@@ -200,6 +200,53 @@ TEST_CASE("primary_table: places are made by the least recently used that is idl
   CHECK(open(2).find("accept cached 0; cut") == 0);
 }
 
+TEST_CASE("primary_table: a session begun here has a place in the engine, and passes it on") {
+  bench it;
+  it.own();
+  auto& places = *it.how.places;
+  const auto begin = [&](std::uint64_t id) {
+    return it.open(log_of(4, 0, 1, session_id{id}).piece_from(0), 1);
+  };
+  begin(1);
+  CHECK(places.unused() == 5);
+  it.table.on_end_turn({group, it.record.epoch, session_id{1}, 1, 4});
+  while (places.take()) {
+  }
+  CHECK(begin(2).find("drop engine;") != std::string::npos);  // the place of 1
+  it.table.on_end_turn({group, it.record.epoch, session_id{2}, 1, 4});
+  begin(3);
+  CHECK(places.unused() == 0);
+  CHECK(begin(4) == "refuse no_room");
+}
+
+TEST_CASE("primary_table: what a take-over brings beyond the share yields to replicas without room") {
+  promotion it;
+  auto& places = *it.how.places;
+  it.see();
+  std::vector<held_replica> replicas;
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    REQUIRE(places.take());
+    replicas.push_back({group, log_of(4, 0, 1, session_id{id}), 0});
+  }
+  it.table.on_replicas(group, it.record.epoch, std::move(replicas), it.now);
+  it.sealed({});
+  CHECK(it.table.sessions() == 4);
+  const auto evicted = [](const primary_effects& effects) {
+    const auto* drop = only<drop_engine>(effects);
+    return drop != nullptr && drop->place_unused;
+  };
+  CHECK_FALSE(evicted(it.table.on_tick(true, it.now)));  // nobody wants for room
+  CHECK(evicted(it.table.on_unprotected("b", session_id{4}, it.now)));
+  places.give_back();
+  CHECK_FALSE(evicted(it.table.on_tick(true, it.now)));
+  while (places.take()) {
+  }
+  CHECK(evicted(it.table.on_tick(true, it.now)));
+  CHECK(it.table.sessions() == 2);
+  CHECK_FALSE(evicted(it.table.on_tick(true, it.now)));  // the share is kept
+  CHECK_FALSE(evicted(it.table.on_unprotected("b", session_id{4}, it.now)));
+}
+
 TEST_CASE("primary_table: an engine that fails ends the turn and says so") {
   bench it;
   it.own();

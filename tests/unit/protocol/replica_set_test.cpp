@@ -23,6 +23,7 @@ replica_set::options usual() {
   how.context_tokens = 40;
   how.prefill_chunk = 4;
   how.sessions = 4;
+  how.places = std::make_shared<engine_places>(6);
   return how;
 }
 
@@ -456,6 +457,33 @@ TEST_CASE("replica_set: promotion and back") {
   const auto none = it.standby.promote(group_id{9}, baton::epoch{8});
   REQUIRE(none);
   CHECK(none->empty());
+}
+
+TEST_CASE("replica_set: no replica begins without a place in the engine") {
+  auto how = usual();
+  how.places = std::make_shared<engine_places>(1);
+  replica_set standby{how};
+  const auto probe = [&](std::uint64_t id) {
+    return ack_of(standby.on_resync(1, {group, baton::epoch{5}, session_id{id}, {}}));
+  };
+  CHECK_FALSE(probe(1).has_problem);
+  CHECK_FALSE(probe(1).has_problem);
+  CHECK(probe(2).problem == errc::no_room);
+  const auto dropped = standby.on_records(1, {group, baton::epoch{5}, session_id{1}, {drop_record{}}});
+  REQUIRE(only<drop_rows>(dropped) != nullptr);
+  CHECK(probe(2).problem == errc::no_room);  // until the engine has been told
+  how.places->give_back();
+  CHECK_FALSE(probe(2).has_problem);
+}
+
+TEST_CASE("replica_set: sessions that come back beyond the share of replicas are dropped") {
+  replica_set standby{usual()};
+  REQUIRE(standby.promote(group, baton::epoch{6}));
+  std::vector<held_replica> served;
+  for (std::uint64_t id = 1; id <= 6; ++id)
+    served.push_back({group, session_log{session_id{id}, fingerprint}, 0});
+  CHECK(standby.take_back(group, std::move(served)).size() == 2);
+  CHECK(standby.size() == 4);
 }
 
 TEST_CASE("replica_set: a session belongs to whoever holds it under the higher epoch") {

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+
+namespace baton::actors::protocol {
+
+/// The sessions that a node's engine has room for, shared by the two sides of the node: conversations that it
+/// serves, and replicas. Whoever begins to hold a session takes a place first; a session that changes sides
+/// keeps its place; a place is given back once the engine has been told to drop the session, so that whoever
+/// takes it next is behind that order. An engine is thus never asked to open more than it has.
+///
+/// Each side has a share for what it begins by itself. Only a change of sides may exceed it: a node that
+/// takes over serves more, and evicts idle conversations when replicas want for room. Thread-safe.
+class engine_places {
+ public:
+  explicit engine_places(std::size_t total) : total_(total), unused_(total) {}
+
+  /// Of the conversations that the node serves, a third; the others are for replicas.
+  [[nodiscard]] std::size_t own_share() const { return std::max<std::size_t>(1, total_ / 3); }
+  [[nodiscard]] std::size_t replica_share() const {
+    return std::max<std::size_t>(1, total_ - std::min(total_, own_share()));
+  }
+
+  /// False if none is unused.
+  [[nodiscard]] bool take() {
+    std::size_t seen = unused_.load();
+    while (seen > 0)
+      if (unused_.compare_exchange_weak(seen, seen - 1)) return true;
+    return false;
+  }
+
+  void give_back() { ++unused_; }
+
+  [[nodiscard]] std::size_t total() const noexcept { return total_; }
+  [[nodiscard]] std::size_t unused() const noexcept { return unused_.load(); }
+
+ private:
+  std::size_t total_;
+  std::atomic<std::size_t> unused_;
+};
+
+}  // namespace baton::actors::protocol
