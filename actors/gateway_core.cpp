@@ -111,8 +111,8 @@ gateway_effects gateway_core::on_submit(turn_handle handle, const completion_req
                                 routes_.view_of(record->owner)->fingerprint_hash, now);
   }
   if (const auto header = open(request, *session, *placed))
-    begin(std::make_unique<gateway_turn>(handle, request, std::move(events), *session, *header, 0), *header,
-          now, effects);
+    begin(std::make_unique<gateway_turn>(handle, request, std::move(events), *session, *header), *header, now,
+          effects);
   else
     refuse(events, header.failure());
   sessions_.trim(sessions_remembered);

@@ -7,7 +7,7 @@ namespace baton::actors {
 
 gateway_turn::gateway_turn(turn_handle handle, completion_request request,
                            completion_service::receiver events, gateway_session& session,
-                           const turn_header& header, std::uint32_t cached_hint)
+                           const turn_header& header)
     : handle_(handle),
       request_(std::move(request)),
       events_(std::move(events)),
@@ -15,8 +15,7 @@ gateway_turn::gateway_turn(turn_handle handle, completion_request request,
       number_(header.number),
       prompt_end_(header.prompt_end),
       end_tokens_(header.parameters.end_tokens),
-      text_(request_.stop),
-      cached_(cached_hint) {}
+      text_(request_.stop) {}
 
 void gateway_turn::started(std::uint32_t cached_tokens) {
   if (said_started_) return;
@@ -68,7 +67,7 @@ void gateway_turn::finish(const turn_tokens& tokens, finish_reason reason) {
 
 bool gateway_turn::released(const turn_tokens& tokens, std::size_t fresh, const std::string& node,
                             const engines::tokenizer& text) {
-  started(cached_);
+  started(tokens.cached_tokens);
   if (last_epoch_ != epoch{} && tokens.epoch != last_epoch_) ++failovers_;
   last_epoch_ = tokens.epoch;
   const position length = session_->stream.log().length();

@@ -17,7 +17,7 @@ class gateway_turn {
   using time_point = std::chrono::steady_clock::time_point;
 
   gateway_turn(turn_handle handle, completion_request request, completion_service::receiver events,
-               gateway_session& session, const turn_header& header, std::uint32_t cached_hint);
+               gateway_session& session, const turn_header& header);
 
   [[nodiscard]] turn_handle handle() const noexcept { return handle_; }
   [[nodiscard]] gateway_session& session() const noexcept { return *session_; }
@@ -62,7 +62,7 @@ class gateway_turn {
   text::text_stream text_;
   std::string answer_;
   std::deque<released_token> undescribed_;
-  std::uint32_t cached_;
+  std::uint32_t cached_ = 0;
   bool said_started_ = false;
   position keep_ = 0;
   epoch last_epoch_{};

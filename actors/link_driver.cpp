@@ -68,8 +68,10 @@ void link_driver::on_frame(const inbound_frame& inbound, time_point now) {
   } else if (const auto* refusal = std::get_if<link_refusal>(inbound.frame.get())) {
     on_refusal(*refusal, now);
   } else if (const auto* acks = std::get_if<acks_frame>(inbound.frame.get())) {
-    for (const replica_ack& ack : acks->acks)
+    for (const replica_ack& ack : acks->acks) {
       carry_out(sender_.on_ack(ack, now));
+      if (!connection_) return;  // what follows is of a link that has gone down
+    }
   }
 }
 

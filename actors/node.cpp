@@ -82,6 +82,10 @@ result<void> node::assemble(const node_options& how, const engine_factory& make_
   parts_->engine = std::move(*engine);
   parts_->places = std::make_shared<protocol::engine_places>(how.sessions);
   if (auto made = make_data_plane(how, network); !made) return made;
+  if (commit->how == protocol::commit_rule::mode::strict && !rows_ && !how.replicate_to.empty())
+    return {
+        errc::invalid_argument,
+        "commit = \"strict\" waits for KV rows, which this engine cannot hand over; use semi-sync or quorum"};
   auto listening = parts_->transport->listen(how.data_listen);
   if (!listening)
     return {listening.code(), "data_listen " + how.data_listen + ": " + listening.failure().what};

@@ -246,6 +246,7 @@ static void put(TurnTokens::Builder to, const turn_tokens& from) {
   to.setLast(from.last);
   to.setEvaluatedTokens(from.evaluated_tokens);
   to.setRecomputedTokens(from.recomputed_tokens);
+  to.setCachedTokens(from.cached_tokens);
 }
 
 static void get(TurnTokens::Reader from, turn_tokens& to) {
@@ -265,6 +266,7 @@ static void get(TurnTokens::Reader from, turn_tokens& to) {
   to.last = from.getLast();
   to.evaluated_tokens = from.getEvaluatedTokens();
   to.recomputed_tokens = from.getRecomputedTokens();
+  to.cached_tokens = from.getCachedTokens();
   if (!to.reports.empty() && to.reports.size() != to.tokens.size())
     throw bad_value{"reports do not match tokens"};
 }

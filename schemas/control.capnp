@@ -131,6 +131,7 @@ struct TurnTokens {
   last @9 :Bool;
   evaluatedTokens @10 :UInt64;
   recomputedTokens @11 :UInt64;
+  cachedTokens @12 :UInt32;
 }
 
 struct TurnFailure {

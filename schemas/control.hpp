@@ -194,6 +194,7 @@ struct turn_tokens {
   bool last = false;  ///< the turn has ended with these
   std::uint64_t evaluated_tokens = 0;
   std::uint64_t recomputed_tokens = 0;
+  std::uint32_t cached_tokens = 0;  ///< as in `open_turn_reply`: a turn that a seal has opened gets no other
 
   friend bool operator==(const turn_tokens&, const turn_tokens&) = default;
 };

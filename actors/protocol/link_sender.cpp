@@ -58,7 +58,6 @@ void link_sender::probe(outbound& session, position upto, time_point now, link_e
   if (session.state != phase::probing) session.probing_since = now;
   session.state = phase::probing;
   session.probed_at = now;
-  session.room_made = false;
   session.owed = false;
   session.doubted = false;
   set_rows_sent(session, session.rows_sent);
@@ -106,7 +105,7 @@ link_effects link_sender::on_session_ended(session_id id, bool drop) {
       farewells_.insert_or_assign(id, farewell{gone.group, gone.epoch});
     if (connected_) effects.emplace_back(send_frame{records_frame{{std::move(gone)}}});
     for (auto& [other, session] : sessions_)
-      session.room_made = session.refused;
+      session.refused_for = {};  // those may find room now
   }
   set_rows_sent(found->second, 0);
   flights_.erase(id);
@@ -229,6 +228,7 @@ void link_sender::on_problem(outbound& session, const replica_ack& ack, time_poi
     case errc::unknown_session:
       if (ack.about_rows && ack.problem == errc::no_room) break;  // short of staging memory for the moment
       session.refused = true;
+      session.refused_for = std::clamp(session.refused_for * 2, how_.deadline / 8, how_.deadline * 4);
       session.state = phase::idle;
       session.owed = false;
       set_rows_sent(session, session.rows_sent);
@@ -292,6 +292,7 @@ link_effects link_sender::on_ack(const replica_ack& ack, time_point now) {
     return effects;
   }
   session.doubted = false;
+  session.refused_for = {};
   session.logged = ack.logged;
   session.rows_synced = ack.synced;
   auto& flights = flights_[ack.session];
@@ -330,7 +331,7 @@ link_effects link_sender::on_tick(time_point now) {
     }
     const bool unanswered = session.state == phase::probing && now - session.probed_at > how_.deadline / 4;
     // A refusal for want of room need not last.
-    const bool again = session.refused && (session.room_made || now - session.probed_at > how_.deadline * 4);
+    const bool again = session.refused && now - session.probed_at > session.refused_for;
     const bool astray = session.state == phase::streaming && session.doubted && session.owed &&
                         now - session.owed_since > how_.deadline / 4;
     if (unanswered || astray || again) {

@@ -164,10 +164,10 @@ class link_sender {
     std::uint64_t cuts = 0;
     std::uint64_t believed_from =
         0;  // acknowledgements of a lower sequence are of before a cut, or no answer to probes
-    std::size_t refusals_due = 0;  // of rows sent behind ones that were refused
-    bool doubted = false;          // the standby has acknowledged another history
-    bool refused = false;          // the standby has no room
-    bool room_made = false;        // since then it was told to drop a session
+    std::size_t refusals_due = 0;             // of rows sent behind ones that were refused
+    bool doubted = false;                     // the standby has acknowledged another history
+    bool refused = false;                     // the standby has no room
+    std::chrono::milliseconds refused_for{};  // asked again after that, which grows with each refusal
   };
 
   void follow(outbound& session, const session_record& record);

@@ -229,6 +229,7 @@ class primary_table {
     std::map<position, token_report> reports{};  // of tokens not yet released
     std::uint64_t evaluated = 0;
     std::uint64_t recomputed = 0;
+    position cached = 0;                                          // of the prompt
     std::map<std::string, commit_rule::standby_position> held{};  // by standby
     time_point used_at{};
   };

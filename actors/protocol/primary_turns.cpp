@@ -152,7 +152,8 @@ open_turn_reply primary_table::open(const open_turn& request, time_point now, pr
   start_run(*session, effects);
   open_turn_reply reply;
   reply.accepted = true;
-  reply.cached_tokens = std::min(session->rows, session->log.last_turn()->prompt_end);
+  session->cached = std::min(session->rows, session->log.last_turn()->prompt_end);
+  reply.cached_tokens = session->cached;
   return reply;
 }
 
@@ -358,6 +359,7 @@ void primary_table::release(served& session, primary_effects& effects) {
   out.last = last;
   out.evaluated_tokens = session.evaluated;
   out.recomputed_tokens = session.recomputed;
+  out.cached_tokens = session.cached;
   counters_.released += out.tokens.size();
   session.released = upto;
   effects.emplace_back(emit_tokens{session.gateway, std::move(out)});
@@ -395,8 +397,11 @@ primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
     for (const auto& [name, link] : links_)
       consider_joining(group, name, now, effects);
   }
-  // What a take-over has brought beyond the share yields to replicas that would find no room.
-  if (sessions_.size() > how_.sessions && how_.places->unused() == 0) evict_idle(true, effects);
+  // What a take-over has brought beyond the share makes room before replicas want for it: as many may come as
+  // a node begins that joins.
+  for (std::size_t freed = how_.places->unused(); sessions_.size() > how_.sessions && freed < how_.sessions;
+       ++freed)
+    if (!evict_idle(true, effects)) break;
   return effects;
 }
 

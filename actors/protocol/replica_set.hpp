@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -101,7 +102,7 @@ class replica_set {
     std::uint32_t lag_tokens = 0;  ///< worst session: tokens logged whose rows are missing
   };
 
-  explicit replica_set(options how) : how_(how) {}
+  explicit replica_set(options how) : how_(std::move(how)) {}
 
   // From a primary.
   replica_effects on_records(peer_handle from, const session_records& records);

@@ -25,6 +25,15 @@ std::string reference_for(cluster& it, actors::completion_request request) {
 
 }  // namespace
 
+TEST_CASE("a commit rule that waits for rows is refused where rows cannot move") {
+  cluster_options how;
+  how.engine.can_export_rows = false;
+  how.commit = "strict";
+  CHECK_THROWS_WITH(cluster{how}, Catch::Contains("strict"));
+  how.commit = "quorum:1";
+  CHECK_NOTHROW(cluster{how});
+}
+
 TEST_CASE("case 33: a session with no new tokens keeps its KV through a failover") {
   cluster it{slow()};
   auto conversation = ask("a first question that is long enough to matter", 1);

@@ -115,6 +115,20 @@ TEST_CASE("gateway_core: a new owner seals the gateway while a turn is open") {
   CHECK(late.turns.empty());
 }
 
+TEST_CASE("gateway_core: of a turn that a seal has opened, the first tokens say what was cached") {
+  gateway_bench it;
+  it.join();
+  it.submit("hi");  // never answered: the owner is gone
+  it.core.on_seal({group, epoch{6}, node_b, {}}, it.now);
+  it.generate("a");
+  turn_tokens all = it.from_owner(2, epoch{6});
+  all.cached_tokens = 2;
+  all.last = true;
+  it.hear(all);
+  CHECK(it.shown == "[started]a[length]");
+  CHECK(it.finished.cached_tokens == 2);
+}
+
 TEST_CASE("gateway_core: a turn whose owner is lost is asked for again on ticks") {
   gateway_bench it;
   it.begin();

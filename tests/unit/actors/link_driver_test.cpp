@@ -158,6 +158,25 @@ TEST_CASE("link_driver: a failed send takes the link down") {
   CHECK(it.said == "up down ");
 }
 
+TEST_CASE(
+    "link_driver: of a frame whose first acknowledgement takes the link down, the others are not heard") {
+  link_bench it;
+  it.come_up();
+  it.replicate(0);
+  replica_ack well;
+  well.session = session_id{7};
+  well.epoch = epoch{5};
+  well.logged = 4;
+  well.chain = log_of(4, 0).chain();
+  well.sequence = 1;
+  replica_ack gap = well;
+  gap.has_problem = true;
+  gap.problem = errc::gap;
+  it.transport.broken = true;  // the probes that answer the gap cannot be sent
+  it.frame(acks_frame{{gap, well}});
+  CHECK(it.said == "up progress down ");
+}
+
 TEST_CASE("link_driver: a standby that owes an acknowledgement past the deadline is connected to anew") {
   link_bench it;
   it.come_up();

@@ -238,9 +238,14 @@ TEST_CASE("link_sender: a standby without room, and again later") {
   CHECK(only<unprotected>(refused)->code == errc::no_room);
   CHECK(it.sender.on_records({{group, now_epoch, session, {close_record{1}}}}, it.now).empty());
   CHECK_FALSE(it.pack(0, 4));
-  it.now += milliseconds{800};
-  CHECK(it.sender.on_tick(it.now).empty());  // nothing is owed by it
-  it.now += milliseconds{1200};
+  for (const int wait : {50, 100, 200, 400, 800, 1600, 1600}) {  // of a deadline of 400 ms
+    it.now += milliseconds{wait};
+    CHECK(it.sender.on_tick(it.now).empty());  // nothing is owed by it
+    it.now += milliseconds{1};
+    CHECK(only<send_frame>(it.sender.on_tick(it.now)) != nullptr);
+    CHECK(only<unprotected>(it.sender.on_ack(it.problem(errc::no_room, false), it.now)) != nullptr);
+  }
+  it.now += milliseconds{1601};
   CHECK(only<send_frame>(it.sender.on_tick(it.now)) != nullptr);
   CHECK_FALSE(only<standby_progress>(it.sender.on_ack(it.ack(20, 0, 0), it.now)) == nullptr);
   CHECK(it.pack(0, 4));
@@ -251,6 +256,8 @@ TEST_CASE("link_sender: a standby without room is asked again once it has been t
   it.stream();
   it.sender.on_session(group, now_epoch, session_log{session_id{8}, fingerprint}, 0, it.now);
   it.sender.on_ack(it.problem(errc::no_room, false), it.now);
+  CHECK(it.sender.on_tick(it.now).empty());
+  it.now += milliseconds{1};
   CHECK(it.sender.on_tick(it.now).empty());
   it.sender.on_session_ended(session_id{8}, true);
   CHECK(only<send_frame>(it.sender.on_tick(it.now)) != nullptr);

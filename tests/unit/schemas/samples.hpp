@@ -270,7 +270,8 @@ inline std::vector<turn_tokens> samples() {
                                 6,
                                 true,
                                 1000,
-                                10},
+                                10,
+                                900},
                                {group_id{max64},
                                 epoch{max64},
                                 session_id{max64},
@@ -282,7 +283,8 @@ inline std::vector<turn_tokens> samples() {
                                 max32,
                                 true,
                                 max64,
-                                max64}};
+                                max64,
+                                max32}};
   turn_tokens many = out[1];
   many.tokens.assign(5000, 1);
   many.reports.assign(5000, {-1.0F, std::vector<token_logprob>(3)});
