@@ -10,7 +10,7 @@ struct bench_options {
   demo::cluster_options cluster;
   std::uint32_t tokens = 64;
   std::uint32_t rounds = 20;  ///< of `overhead`
-  std::uint32_t losses = 3;   ///< of `gap`, per context; the middle gap counts
+  std::uint32_t losses = 9;   ///< of `gap`, per context; the middle gap counts
   bool full = false;          ///< of `gap`: the longest context as well
   bool json = false;
 };

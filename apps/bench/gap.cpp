@@ -1,6 +1,8 @@
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "apps/bench/bench.hpp"
@@ -45,6 +47,42 @@ void print(const outcomes& all, const ordered_json& summary) {
       std::printf("%s, gaps less a decode step: %.2f (flat is 1)\n", name, summary[name].get<double>());
 }
 
+/// A cluster for conversations of one length.
+struct measured {
+  demo::demo_options how;
+  std::shared_ptr<const actors::engines::tokenizer> text;
+  std::unique_ptr<demo::cluster> on;
+  std::optional<demo::scenario> losses;
+};
+
+result<void> prepare(measured& it, const bench_options& how, std::uint32_t context, host::interrupt& signals,
+                     host::terminal& screen) {
+  it.how.cluster = how.cluster;
+  it.how.scenario.tokens = how.tokens;
+  it.how.scenario.losses = how.losses;
+  // The longest is all that the usual model was trained for.
+  it.how.scenario.context = context < 8000 ? context : 8192 - demo::tokens_beside_prompt(it.how.scenario);
+  if (auto completed = demo::complete(it.how); !completed) return completed;
+  auto text = demo::make_text(it.how.cluster);
+  if (!text) return text.failure();
+  it.text = std::move(*text);
+  auto started = demo::cluster::start(it.how.cluster, signals, screen);
+  if (!started) return started.failure();
+  it.on = std::move(*started);
+  it.losses.emplace(*it.on, *it.text, it.how.scenario, screen);
+  return {};
+}
+
+/// A loss in each cluster in turn, so that all lengths see the same machine.
+result<void> lose_all(std::map<std::uint32_t, measured>& clusters, std::uint32_t losses) {
+  for (auto& [context, it] : clusters)
+    if (auto begun = it.losses->begin(); !begun) return begun;
+  for (std::uint32_t number = 2; number <= losses; ++number)
+    for (auto& [context, it] : clusters)
+      if (auto lost = it.losses->lose_again(number); !lost) return lost;
+  return {};
+}
+
 }  // namespace
 
 int gap_command(const bench_options& how) {
@@ -52,25 +90,21 @@ int gap_command(const bench_options& how) {
   host::interrupt signals;
   std::vector<std::uint32_t> contexts{500, 2000};
   if (how.full) contexts.push_back(8000);
+  std::map<std::uint32_t, measured> clusters;
+  for (const auto context : contexts)
+    if (const auto ready = prepare(clusters[context], how, context, signals, screen); !ready)
+      return demo::refuse(ready.failure(), screen);
+  if (const auto lost = lose_all(clusters, how.losses); !lost) return demo::refuse(lost.failure(), screen);
   outcomes all;
   bool passed = true;
   auto runs = ordered_json::array();
-  for (const auto context : contexts) {
-    demo::demo_options one;
-    one.cluster = how.cluster;
-    one.scenario.tokens = how.tokens;
-    one.scenario.losses = how.losses;
-    // The longest is all that the usual model was trained for.
-    one.scenario.context = context < 8000 ? context : 8192 - demo::tokens_beside_prompt(one.scenario);
-    if (const auto completed = demo::complete(one); !completed)
-      return demo::refuse(completed.failure(), screen);
-    auto outcome = demo::run_once(one, signals, screen);
-    if (!outcome) return demo::refuse(outcome.failure(), screen);
-    passed = passed && outcome->passed();
-    auto run = ordered_json::parse(demo::json_of(*outcome, one.scenario, one.cluster));
-    run["gap_less_decode_ms"] = outcome->gap_ms - outcome->decode_ms_p50;
+  for (auto& [context, it] : clusters) {
+    const auto outcome = it.losses->conclude();
+    passed = passed && outcome.passed();
+    auto run = ordered_json::parse(demo::json_of(outcome, it.how.scenario, it.how.cluster));
+    run["gap_less_decode_ms"] = outcome.gap_ms - outcome.decode_ms_p50;
     runs.push_back(std::move(run));
-    all.emplace(context, std::move(*outcome));
+    all.emplace(context, outcome);
   }
   const ordered_json summary{{"equal", passed},
                              {"gap_ratio_2k_to_500", ratio_of_pauses(all, 2000, 500)},

@@ -57,7 +57,7 @@ std::string change_of_owner(const std::string& before, const std::string& after)
 
 }  // namespace
 
-result<scenario_result> scenario::run() {
+result<void> scenario::begin() {
   messages_ = make_conversation(text_, how_.context);
   if (how_.kill_after == 0) how_.kill_after = std::max(1U, how_.tokens / 2);
   for (const auto step : {&scenario::run_reference, &scenario::run_with_loss, &scenario::run_reprefill,
@@ -65,13 +65,27 @@ result<scenario_result> scenario::run() {
     if (auto done = (this->*step)(); !done) return cluster_.explain(done.failure());
     screen_.progress_done();
   }
-  for (std::uint32_t number = 2; number <= how_.losses && out_.passed(); ++number) {
-    if (auto done = lose_again(number); !done) return cluster_.explain(done.failure());
-    screen_.progress_done();
-  }
+  return {};
+}
+
+result<void> scenario::lose_again(std::uint32_t number) {
+  if (!out_.passed()) return {};
+  if (auto done = try_lose_again(number); !done) return cluster_.explain(done.failure());
+  screen_.progress_done();
+  return {};
+}
+
+scenario_result scenario::conclude() {
   out_.gap_ms = median(out_.gaps_ms);
   out_.decode_ms_p50 = median(decode_ms_);
   return out_;
+}
+
+result<scenario_result> scenario::run() {
+  if (auto begun = begin(); !begun) return begun.failure();
+  for (std::uint32_t number = 2; number <= how_.losses; ++number)
+    if (auto lost = lose_again(number); !lost) return lost.failure();
+  return conclude();
 }
 
 turn_request scenario::request(const std::string& session) const {
@@ -302,7 +316,7 @@ result<void> scenario::check_zombie() {
 
 /// The next turn of both conversations, one of them losing its node again. Nothing of the history is
 /// prefilled for it.
-result<void> scenario::lose_again(std::uint32_t number) {
+result<void> scenario::try_lose_again(std::uint32_t number) {
   if (auto back = wake(); !back) return back;
   if (auto in_step = cluster_.await_in_step(); !in_step) return in_step;
   const std::string what = "loss " + std::to_string(number) + " of " + std::to_string(how_.losses);

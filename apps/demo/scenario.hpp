@@ -66,7 +66,13 @@ class scenario {
            host::terminal& screen)
       : cluster_(on), text_(text), how_(how), screen_(screen) {}
 
+  /// All losses that are asked for, one after the other.
   result<scenario_result> run();
+
+  // The same in steps, for whoever has several clusters and wants them to see the same machine.
+  result<void> begin();                           ///< up to the first loss, and computing again
+  result<void> lose_again(std::uint32_t number);  ///< from 2 on; ends early if something has gone wrong
+  scenario_result conclude();
 
  private:
   [[nodiscard]] turn_request request(const std::string& session) const;
@@ -78,7 +84,7 @@ class scenario {
   /// What differs between a turn with a loss and the same without, in words.
   [[nodiscard]] std::string compare(const turn_record& undisturbed, const turn_record& disturbed) const;
   void measure_gap(const turn_record& turn);
-  result<void> lose_again(std::uint32_t number);
+  result<void> try_lose_again(std::uint32_t number);
   result<void> read_status();
   /// False if nothing has been replicated as far as is known.
   bool read_figures();
