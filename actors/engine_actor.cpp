@@ -46,6 +46,9 @@ engine_actor::behavior_type engine_behavior(engine_actor::stateful_pointer<engin
       [self, &state](const protocol::stop_engine& order) {
         state.loop->stop(order.session, order.run), state.settled(self);
       },
+      [self, &state](const protocol::pause_engine& order) {
+        state.loop->pause(order.session, order.run), state.settled(self);
+      },
       [self, &state](const protocol::cut_engine& order) { state.loop->cut(order), state.settled(self); },
       [self, &state](const protocol::drop_engine& order) {
         state.loop->drop(order.session), state.settled(self);

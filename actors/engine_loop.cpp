@@ -40,6 +40,20 @@ void engine_loop::stop(session_id session, protocol::run_number run) {
   std::erase(order_, session);
 }
 
+void engine_loop::pause(session_id session, protocol::run_number run) {
+  const auto found = runs_.find(session);
+  if (found == runs_.end() || found->second.run != run) return;
+  protocol::engine_step report;
+  report.session = session;
+  report.run = run;
+  report.rows = engine_.length(session);
+  report.evaluated = found->second.evaluated;
+  report.paused = true;
+  export_fresh(session, true);
+  stop(session, run);
+  out_.step(std::move(report));
+}
+
 void engine_loop::cut(session_id session, position rows) {
   if (engine_.length(session) <= rows) return;
   if (!engine_.truncate(session, rows)) {

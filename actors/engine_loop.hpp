@@ -27,6 +27,8 @@ class engine_loop {
 
   void run(const protocol::run_engine& order);
   void allow(const protocol::allow_engine& order);
+  /// Ends the run with all its rows exported, and reports it as paused.
+  void pause(session_id session, protocol::run_number run);
   void stop(session_id session, protocol::run_number run);
   void cut(session_id session, position rows);
   /// The same by order: rows exported from now on carry its generation.

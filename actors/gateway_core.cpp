@@ -175,7 +175,7 @@ gateway_effects gateway_core::on_tick(time_point now) {
   for (const session_id id : waiting) {
     gateway_turn& turn = *turns_.at(id);
     if (now - turn.waiting_since > leases_until_unavailable * how_.lease) {
-      fail(turn, {errc::unavailable, "no node can serve this conversation now"}, now, effects);
+      fail(turn, error{turn.refusal}, now, effects);
     } else if (now >= turn.retry_at && !turn.asking) {
       ++counters_.reopened;
       const auto& log = turn.session().stream.log();
@@ -263,6 +263,9 @@ void gateway_core::on_reply(gateway_turn& turn, const open_turn_reply& reply, ep
       ask(turn, log.piece_from(log.contains(reply.have) ? reply.have.length : 0), now, effects);
       return;
     }
+    case errc::no_room:  // until a conversation ends, or a take-over is over
+      turn.refusal = {reply.refusal, reply.reason};
+      return;
     case errc::not_owner:
     case errc::unavailable:
     case errc::stale_epoch:

@@ -46,6 +46,8 @@ class gateway_turn {
   time_point waiting_since;  ///< since when none serves it
   time_point retry_at{};
   bool asking = false;  ///< an open_turn is under way
+  /// What a client is told if nobody serves it in time.
+  error refusal{errc::unavailable, "no node can serve this conversation now"};
 
  private:
   void show(text::text_piece piece, const turn_tokens& tokens, const std::string& node);

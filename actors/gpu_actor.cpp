@@ -10,21 +10,17 @@ namespace {
 
 struct gpu_state {
   std::shared_ptr<node_parts> node;
-  std::uint64_t dropped = 0;
-
   void pack(gpu_actor::stateful_pointer<gpu_state> self, const exported_rows& rows) {
     const gpu::kv_layout& layout = node->engine->layout();
     const std::size_t bytes = rows.image->count * layout.bytes_per_token();
-    auto slot = node->device->staging().acquire(bytes);
-    if (!slot) {
-      ++dropped;
-      return;
-    }
-    const auto checksum = node->device->pack(layout, *rows.image, slot->region());
-    BATON_ASSERT(checksum.ok());  // our own engine's image fits its own layout
     packed_slot packed;
-    packed.rows = {rows.session, rows.first, rows.image->count, bytes, *checksum, 0, rows.generation};
-    packed.slot = std::move(*slot);
+    packed.rows = {rows.session, rows.first, rows.image->count, bytes, 0, 0, rows.generation};
+    if (auto slot = node->device->staging().acquire(bytes)) {
+      const auto checksum = node->device->pack(layout, *rows.image, slot->region());
+      BATON_ASSERT(checksum.ok());  // our own engine's image fits its own layout
+      packed.rows.checksum = *checksum;
+      packed.slot = std::move(*slot);
+    }
     self->send(node->primary, std::move(packed));
   }
 

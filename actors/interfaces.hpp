@@ -14,6 +14,7 @@ namespace baton::actors {
 
 using tick_atom = caf::atom_constant<caf::atom("tick")>;
 using step_atom = caf::atom_constant<caf::atom("step")>;
+using drain_atom = caf::atom_constant<caf::atom("drain")>;
 using status_atom = caf::atom_constant<caf::atom("status")>;
 
 // --- between processes
@@ -39,6 +40,8 @@ using orchestrator_actor =
                      caf::replies_to<wire<gateway_registration>, gateway_actor>::with<wire<heartbeat_ack>>,
                      caf::replies_to<wire<heartbeat>>::with<wire<heartbeat_ack>>,
                      caf::replies_to<wire<in_sync_change>>::with<wire<in_sync_reply>>,
+                     caf::replies_to<wire<hand_over>>::with<wire<in_sync_reply>>,
+                     caf::replies_to<drain_atom, std::string, bool>::with<bool>,
                      caf::replies_to<status_atom>::with<std::string>>;
 
 // --- within a node
@@ -46,9 +49,10 @@ using orchestrator_actor =
 
 using engine_actor =
     caf::typed_actor<caf::reacts_to<protocol::run_engine>, caf::reacts_to<protocol::allow_engine>,
-                     caf::reacts_to<protocol::stop_engine>, caf::reacts_to<protocol::cut_engine>,
-                     caf::reacts_to<protocol::drop_engine>, caf::reacts_to<import_order>,
-                     caf::reacts_to<export_order>, caf::reacts_to<export_policy>, caf::reacts_to<step_atom>>;
+                     caf::reacts_to<protocol::stop_engine>, caf::reacts_to<protocol::pause_engine>,
+                     caf::reacts_to<protocol::cut_engine>, caf::reacts_to<protocol::drop_engine>,
+                     caf::reacts_to<import_order>, caf::reacts_to<export_order>,
+                     caf::reacts_to<export_policy>, caf::reacts_to<step_atom>>;
 
 using gpu_actor = caf::typed_actor<caf::reacts_to<exported_rows>, caf::reacts_to<unpack_order>>;
 
@@ -77,6 +81,7 @@ using primary_core_actor = primary_actor::extend<
 BATON_LOCAL_MESSAGE(baton::actors::protocol::run_engine)
 BATON_LOCAL_MESSAGE(baton::actors::protocol::allow_engine)
 BATON_LOCAL_MESSAGE(baton::actors::protocol::stop_engine)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::pause_engine)
 BATON_LOCAL_MESSAGE(baton::actors::protocol::cut_engine)
 BATON_LOCAL_MESSAGE(baton::actors::protocol::drop_engine)
 BATON_LOCAL_MESSAGE(baton::actors::protocol::engine_step)

@@ -153,6 +153,7 @@ void link_driver::on_rows_held(const rows_held& held) {
 }
 
 void link_driver::on_packed(const packed_slot& packed, time_point now) {
+  if (!packed.slot.held()) return sender_.on_made(packed.rows.session, packed.rows.end());
   bool sent = false;
   carry_out(sender_.on_packed(packed.rows, sent, now), &packed.slot);
 }

@@ -69,7 +69,7 @@ struct exported_rows {
 /// Packed rows in staging memory; every link that sends them holds the slot.
 struct packed_slot {
   protocol::packed_rows rows;
-  gpu::staging_slot slot;
+  gpu::staging_slot slot;  ///< empty: there was none; links ask for the rows again
 };
 
 /// Landed rows, to be verified and unpacked.

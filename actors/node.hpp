@@ -25,6 +25,11 @@ class node {
 
   [[nodiscard]] const std::string& control_address() const noexcept { return control_address_; }
 
+  /// From now on it wants to own nothing: what it owns moves to standbys that hold all of it.
+  void begin_draining() { parts_->leaving.store(true); }
+  /// It owns nothing, or nobody is there to take it.
+  [[nodiscard]] bool drained() const { return parts_->owns_nothing() || parts_->alone.load(); }
+
   /// Ends the actors at once, wherever they are, then the data plane; waits for the engine to finish its
   /// batch.
   void stop();

@@ -1,5 +1,6 @@
 #include "actors/node_actor.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/protocol/lease.hpp"
@@ -53,6 +54,7 @@ struct node_state {
   void away(pointer self) {
     if (registered) log().warn("orchestrator away address={}", how.orchestrator);
     registered = false;
+    node->alone.store(true);
     orchestrator = nullptr;
     self->send(node->primary, orchestrator);
     redial_at = steady::now() + 100ms;
@@ -110,6 +112,7 @@ struct node_state {
     message.busy = node->busy.load(std::memory_order_relaxed);
     message.view_version = version;
     message.groups = node->statuses();
+    message.draining = node->leaving.load(std::memory_order_relaxed);
     constexpr std::uint64_t figures_every = 10;  // beats
     if (sequence % figures_every == 0) message.figures = node->figures();
     lease->on_sent(sequence, steady::now());
@@ -149,6 +152,9 @@ struct node_state {
     version = view->version;
     auto shared = std::make_shared<const cluster_view>(std::move(*view));
     self->send(node->primary, view_update{shared});
+    node->alone.store(std::none_of(shared->nodes.begin(), shared->nodes.end(), [this](const node_view& it) {
+      return it.node != node->self && it.alive && !it.draining;
+    }));
     for (const node_view& it : shared->nodes) {
       const auto replicator = node->replicators.find(it.node.name);
       if (replicator != node->replicators.end())

@@ -36,6 +36,8 @@ struct node_parts {
 
   std::atomic<std::uint64_t> progress{0};  ///< evaluations and orders the engine loop has finished
   std::atomic<bool> busy{false};
+  std::atomic<bool> leaving{false};  ///< asked to own nothing any more; heartbeats say so
+  std::atomic<bool> alone{true};     ///< by the last view, nobody could take over what this node owns
 
   /// The primary publishes where it stands; heartbeats and reports read it.
   void publish(std::vector<group_status> owned, std::string figures) {
@@ -54,6 +56,12 @@ struct node_parts {
     for (const auto& held : plane->summaries())
       out.push_back({held.group, held.epoch, false, held.sessions, held.synced_tokens, held.lag_tokens});
     return out;
+  }
+
+  /// Whether it owns no group, as last published.
+  [[nodiscard]] bool owns_nothing() const {
+    const std::lock_guard lock{published_guard_};
+    return owned_.empty();
   }
 
   [[nodiscard]] std::string figures() const {

@@ -136,14 +136,24 @@ struct orchestrator_state {
     return ack;
   }
 
-  caf::result<wire<in_sync_reply>> on_change(pointer self, const wire<in_sync_change>& message) {
+  /// `decide(ticket, change)` of an owner's wish to change its record.
+  template <class Change, class Decide>
+  caf::result<wire<in_sync_reply>> on_wish(pointer self, const wire<Change>& message, Decide decide) {
     const auto change = message.read();
     if (!change) return wire<in_sync_reply>{in_sync_reply{}};
     auto promise = self->make_response_promise<wire<in_sync_reply>>();
     const protocol::change_ticket ticket = next_ticket++;
     changes.emplace(ticket, promise);
-    run(self, table->on_change(ticket, *change, steady::now()));
+    run(self, decide(ticket, *change));
     return promise;
+  }
+
+  bool on_drain(pointer self, const std::string& node, bool on) {
+    protocol::cluster_effects effects;
+    const bool known = table->drain(node, on, effects);
+    if (known) log().info("drain node={} on={}", node, on);
+    run(self, std::move(effects));
+    return known;
   }
 
   void on_down(pointer self, const caf::down_msg& down) {
@@ -178,6 +188,7 @@ struct orchestrator_state {
       json it = {{"name", node.node.name},
                  {"incarnation", raw(node.node.incarnation)},
                  {"alive", node.alive},
+                 {"draining", node.draining},
                  {"control", node.control_address},
                  {"data", node.data_address},
                  {"sessions", node.sessions},
@@ -238,7 +249,18 @@ orchestrator_core_actor::behavior_type orchestrator_behavior(
         return state.on_gateway(self, gateway, handle);
       },
       [self, &state](const wire<heartbeat>& beat) { return state.on_heartbeat(self, beat); },
-      [self, &state](const wire<in_sync_change>& change) { return state.on_change(self, change); },
+      [self, &state](const wire<in_sync_change>& message) {
+        return state.on_wish(self, message,
+                             [&](protocol::change_ticket ticket, const in_sync_change& change) {
+                               return state.table->on_change(ticket, change, steady::now());
+                             });
+      },
+      [self, &state](const wire<hand_over>& message) {
+        return state.on_wish(self, message, [&](protocol::change_ticket ticket, const hand_over& change) {
+          return state.table->on_hand_over(ticket, change, steady::now());
+        });
+      },
+      [self, &state](drain_atom, const std::string& node, bool on) { return state.on_drain(self, node, on); },
       [&state](status_atom) { return state.status(); },
       [self, &state](tick_atom) { state.on_tick(self); },
   };

@@ -111,6 +111,18 @@ struct primary_state {
             },
             [](const caf::error&) {});
   }
+  void act(pointer self, protocol::ask_hand_over& effect) {
+    const group_id group = effect.change.group;
+    if (!orchestrator) return;  // asked again on a tick
+    log().info("handing over group={} epoch={} to={}", raw(group), raw(effect.change.epoch),
+               effect.change.to.name);
+    self->request(orchestrator, limits::request_timeout, wire<hand_over>{effect.change})
+        .then(
+            [this, self, group](const wire<in_sync_reply>& reply) {
+              carry_out(self, table->on_hand_over_reply(group, reply.read(), steady::now()));
+            },
+            [](const caf::error&) {});
+  }
   void act(pointer self, protocol::begin_replication& order) { to_all_links(self, order); }
   void act(pointer self, protocol::replicate_records& order) { to_all_links(self, order); }
   void act(pointer self, protocol::end_replication& order) { to_all_links(self, order); }
@@ -121,6 +133,7 @@ struct primary_state {
   void act(pointer self, protocol::run_engine& order) { self->send(node->engine_loop, std::move(order)); }
   void act(pointer self, protocol::allow_engine& order) { self->send(node->engine_loop, order); }
   void act(pointer self, protocol::stop_engine& order) { self->send(node->engine_loop, order); }
+  void act(pointer self, protocol::pause_engine& order) { self->send(node->engine_loop, order); }
   void act(pointer self, protocol::drop_engine& order) {
     self->send(node->engine_loop, order);
     if (order.place_unused) node->places->give_back();

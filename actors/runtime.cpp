@@ -3,9 +3,12 @@
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "actors/dialer.hpp"
@@ -34,6 +37,8 @@ std::unique_ptr<transports::transport> runtime::make_inproc_transport(
 }
 
 namespace {
+
+constexpr std::chrono::milliseconds drain_poll{10};
 
 incarnation fresh_incarnation() {
   std::random_device random;
@@ -88,6 +93,24 @@ class runtime_body final : public runtime {
     const std::lock_guard lock{guard_};
     const auto found = services_.find(name);
     return found == services_.end() ? nullptr : found->second;
+  }
+
+  bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry) override {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    const auto done = [this] {
+      const std::lock_guard lock{guard_};
+      return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& it) { return it.second->drained(); });
+    };
+    {
+      const std::lock_guard lock{guard_};
+      for (auto& [name, it] : nodes_)
+        it->begin_draining();
+    }
+    while (!done()) {
+      if (hurry() || std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(drain_poll);
+    }
+    return true;
   }
 
   void kill(const std::string& name) override {
@@ -157,19 +180,76 @@ result<std::unique_ptr<runtime>> runtime::start(std::size_t threads, std::shared
   }
 }
 
-result<std::string> fetch_status(const std::string& orchestrator, std::chrono::milliseconds timeout) {
-  const auto where = parse_endpoint(orchestrator);
-  if (!where) return where.failure();
-  held_system held{1};
-  caf::actor_system& system = held.get();
-  auto found = system.middleman().remote_actor<orchestrator_actor>(where->host, where->port);
-  if (!found)
-    return {errc::connection_lost, "orchestrator " + orchestrator + ": " + system.render(found.error())};
-  caf::scoped_actor self{system};
-  result<std::string> out{errc::timed_out, "orchestrator " + orchestrator + ": no answer"};
-  self->request(*found, timeout, status_atom::value)
-      .receive([&](std::string& status) { out = std::move(status); }, [](const caf::error&) {});
+namespace {
+
+/// A process outside of the cluster that asks its orchestrator.
+class visitor {
+ public:
+  explicit visitor(std::string address) : address_(std::move(address)) {}
+
+  result<void> connect() {
+    const auto where = parse_endpoint(address_);
+    if (!where) return where.failure();
+    auto found = system_.middleman().remote_actor<orchestrator_actor>(where->host, where->port);
+    if (!found)
+      return {errc::connection_lost, "orchestrator " + address_ + ": " + system_.render(found.error())};
+    orchestrator_ = *found;
+    return {};
+  }
+
+  template <class Answer, class... Question>
+  result<Answer> ask(std::chrono::milliseconds timeout, const Question&... question) {
+    caf::scoped_actor self{system_};
+    result<Answer> out{errc::timed_out, "orchestrator " + address_ + ": no answer"};
+    self->request(orchestrator_, timeout, question...)
+        .receive([&](Answer& answer) { out = std::move(answer); }, [](const caf::error&) {});
+    return out;
+  }
+
+ private:
+  std::string address_;
+  held_system held_{1};
+  caf::actor_system& system_ = held_.get();
+  orchestrator_actor orchestrator_;
+};
+
+/// The groups of a node in a status, as "1, 2".
+std::string groups_of(const std::string& status, const std::string& node) {
+  std::string out;
+  const auto parsed = nlohmann::json::parse(status, nullptr, false);
+  if (!parsed.is_object()) return out;
+  for (const auto& group : parsed.value("groups", nlohmann::json::array()))
+    if (group.value("owner", "") == node) out += (out.empty() ? "" : ", ") + group["group"].dump();
   return out;
+}
+
+}  // namespace
+
+result<std::string> fetch_status(const std::string& orchestrator, std::chrono::milliseconds timeout) {
+  visitor asks{orchestrator};
+  if (auto connected = asks.connect(); !connected) return connected.failure();
+  return asks.ask<std::string>(timeout, status_atom::value);
+}
+
+result<void> drain_node(const std::string& orchestrator, const std::string& node, bool on,
+                        std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  visitor asks{orchestrator};
+  if (auto connected = asks.connect(); !connected) return connected;
+  const auto known = asks.ask<bool>(timeout, drain_atom::value, node, on);
+  if (!known) return known.failure();
+  if (!*known) return {errc::unavailable, "no node \"" + node + "\" is alive"};
+  while (on) {
+    const auto status = asks.ask<std::string>(timeout, status_atom::value);
+    if (!status) return status.failure();
+    const std::string left = groups_of(*status, node);
+    if (left.empty()) break;
+    if (std::chrono::steady_clock::now() > deadline)
+      return {errc::timed_out, "node " + node + " still owns group " + left +
+                                   ": no other node holds all of it, or none is to stay"};
+    std::this_thread::sleep_for(drain_poll);
+  }
+  return {};
 }
 
 }  // namespace baton::actors

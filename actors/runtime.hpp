@@ -89,6 +89,11 @@ class runtime {
   /// The service of a gateway started here, by name; nothing if unknown. Lives as long as the runtime.
   [[nodiscard]] virtual std::shared_ptr<completion_service> gateway(const std::string& name) = 0;
 
+  /// Moves all that the nodes started here own to standbys that hold it, so that no stream notices when they
+  /// stop. Blocks until that is done, nobody is left to take it, `timeout` has passed, or `hurry` says so;
+  /// true if it is done.
+  virtual bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry) = 0;
+
   /// Ends one part as if its process were killed: no farewell, its connections just close. For tests.
   virtual void kill(const std::string& name) = 0;
 
@@ -98,5 +103,12 @@ class runtime {
 
 /// The status of a cluster, asked of its orchestrator from outside, as JSON text.
 result<std::string> fetch_status(const std::string& orchestrator, std::chrono::milliseconds timeout);
+
+/// Tells the orchestrator that a node shall own nothing until it restarts, and waits until that is so: what
+/// it owns moves to standbys that hold all of it, while decoding goes on. With `on` false it may own again,
+/// and nothing is waited for. `unavailable` if no such node is alive; `timed_out` with the groups that are
+/// left.
+result<void> drain_node(const std::string& orchestrator, const std::string& node, bool on,
+                        std::chrono::milliseconds timeout);
 
 }  // namespace baton::actors

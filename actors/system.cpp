@@ -28,6 +28,7 @@ system_config::system_config(std::size_t threads) {
   add_wire<heartbeat_ack>(*this);
   add_wire<cluster_view>(*this);
   add_wire<in_sync_change>(*this);
+  add_wire<hand_over>(*this);
   add_wire<in_sync_reply>(*this);
   add_wire<gateway_hello>(*this);
   add_wire<open_turn>(*this);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/bench/bench.hpp"
+#include "apps/commands/drain.hpp"
 #include "apps/commands/run.hpp"
 #include "apps/commands/status.hpp"
 #include "apps/demo/demo.hpp"
@@ -30,6 +31,8 @@ struct arguments {
   run_options run;
   status_options status;
   int status_timeout_ms = 2000;
+  drain_options drain;
+  int drain_timeout_ms = 30'000;
   demo::demo_options demo;
   bench::bench_options bench;
   std::string bench_what;
@@ -62,6 +65,20 @@ CLI::App* add_status(CLI::App& app, arguments& into) {
       ->check(CLI::Range(1, 600'000))
       ->capture_default_str();
   command->add_flag("--json", into.status.json, "As JSON");
+  return command;
+}
+
+CLI::App* add_drain(CLI::App& app, arguments& into) {
+  auto* command = app.add_subcommand(
+      "drain", "Move all that a node serves to its standbys, without a pause in streams, and keep it so");
+  command->add_option("NODE", into.drain.node, "Its id in the deployment")->required();
+  command->add_option("--orchestrator", into.drain.orchestrator, "Its address")
+      ->envname("BATON_ORCHESTRATOR")
+      ->capture_default_str();
+  command->add_option("--timeout-ms", into.drain_timeout_ms, "How long to wait until it owns nothing")
+      ->check(CLI::Range(1, 3'600'000))
+      ->capture_default_str();
+  command->add_flag("--undo", into.drain.undo, "It may serve again");
   return command;
 }
 
@@ -148,6 +165,7 @@ CLI::App* add_sim(CLI::App& app, arguments& into) {
   auto* command = app.add_subcommand(
       "sim", "Simulate clusters under seeded faults, in one thread, and check every invariant");
   command->add_option("--seed", into.sim.seed, "Only this one, e.g. to repeat a violation");
+  command->add_flag("--trace", into.sim.trace, "Print what happens, event for event");
   command->add_option("--first", into.sim.first, "The first of --seeds")->capture_default_str();
   command->add_option("--seeds", into.sim.seeds, "How many")
       ->check(CLI::Range(1U, 1U << 30))
@@ -167,6 +185,7 @@ int run(int argc, char** argv) {
   arguments given;
   const auto* run_it = add_run(app, given);
   const auto* show_status = add_status(app, given);
+  const auto* drain_it = add_drain(app, given);
   const auto* show_demo = add_demo(app, given);
   const auto* measure = add_bench(app, given);
   const auto* simulate = add_sim(app, given);
@@ -178,6 +197,8 @@ int run(int argc, char** argv) {
   if (run_it->parsed()) return run_command(given.run);
   given.status.timeout = std::chrono::milliseconds(given.status_timeout_ms);
   if (show_status->parsed()) return status_command(given.status);
+  given.drain.timeout = std::chrono::milliseconds(given.drain_timeout_ms);
+  if (drain_it->parsed()) return drain_command(given.drain);
   if (show_demo->parsed()) return demo::demo_command(given.demo);
   if (measure->parsed())
     return given.bench_what == "gap" ? bench::gap_command(given.bench) : bench::overhead_command(given.bench);

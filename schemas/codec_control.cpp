@@ -71,6 +71,7 @@ static void put(Heartbeat::Builder to, const heartbeat& from) {
   put_list(to.initGroups(from.groups.size()), from.groups,
            [](auto one, const auto& group) { put(one, group); });
   to.setFigures(to_wire(from.figures));
+  to.setDraining(from.draining);
 }
 
 static void get(Heartbeat::Reader from, heartbeat& to) {
@@ -81,6 +82,7 @@ static void get(Heartbeat::Reader from, heartbeat& to) {
   to.view_version = from.getViewVersion();
   get_list(from.getGroups(), to.groups, [](auto one, auto& group) { get(one, group); });
   to.figures = text_of(from.getFigures());
+  to.draining = from.getDraining();
 }
 
 static void put(HeartbeatAck::Builder to, const heartbeat_ack& from) {
@@ -120,6 +122,7 @@ static void put(NodeView::Builder to, const node_view& from) {
   to.setCapacitySessions(from.capacity_sessions);
   to.setContextTokens(from.context_tokens);
   to.setFingerprintHash(from.fingerprint_hash);
+  to.setDraining(from.draining);
 }
 
 static void get(NodeView::Reader from, node_view& to) {
@@ -132,6 +135,19 @@ static void get(NodeView::Reader from, node_view& to) {
   to.capacity_sessions = from.getCapacitySessions();
   to.context_tokens = from.getContextTokens();
   to.fingerprint_hash = from.getFingerprintHash();
+  to.draining = from.getDraining();
+}
+
+static void put(GroupMove::Builder to, const group_move& from) {
+  to.setGroup(raw(from.group));
+  to.setEpoch(raw(from.epoch));
+  put(to.initTo(), from.to);
+}
+
+static void get(GroupMove::Reader from, group_move& to) {
+  to.group = group_id{from.getGroup()};
+  to.epoch = epoch{from.getEpoch()};
+  get(from.getTo(), to.to);
 }
 
 static void put(GatewayView::Builder to, const gateway_view& from) {
@@ -152,6 +168,7 @@ static void put(ClusterView::Builder to, const cluster_view& from) {
            [](auto one, const auto& it) { put(one, it); });
   put_list(to.initGroups(from.groups.size()), from.groups,
            [](auto one, const auto& group) { put(one, group); });
+  put_list(to.initMoves(from.moves.size()), from.moves, [](auto one, const auto& move) { put(one, move); });
 }
 
 static void get(ClusterView::Reader from, cluster_view& to) {
@@ -160,6 +177,7 @@ static void get(ClusterView::Reader from, cluster_view& to) {
   get_list(from.getNodes(), to.nodes, [](auto one, auto& node) { get(one, node); });
   get_list(from.getGateways(), to.gateways, [](auto one, auto& it) { get(one, it); });
   get_list(from.getGroups(), to.groups, [](auto one, auto& group) { get(one, group); });
+  get_list(from.getMoves(), to.moves, [](auto one, auto& move) { get(one, move); });
 }
 
 static void put(InSyncChange::Builder to, const in_sync_change& from) {
@@ -178,6 +196,20 @@ static void get(InSyncChange::Reader from, in_sync_change& to) {
   get(from.getOwner(), to.owner);
   get(from.getStandby(), to.standby);
   to.add = from.getAdd();
+}
+
+static void put(HandOver::Builder to, const hand_over& from) {
+  to.setGroup(raw(from.group));
+  to.setEpoch(raw(from.epoch));
+  put(to.initOwner(), from.owner);
+  put(to.initTo(), from.to);
+}
+
+static void get(HandOver::Reader from, hand_over& to) {
+  to.group = group_id{from.getGroup()};
+  to.epoch = epoch{from.getEpoch()};
+  get(from.getOwner(), to.owner);
+  get(from.getTo(), to.to);
 }
 
 static void put(InSyncReply::Builder to, const in_sync_reply& from) {
@@ -344,6 +376,7 @@ BATON_MESSAGE(heartbeat_ack, HeartbeatAck)
 BATON_MESSAGE(group_record, GroupRecord)
 BATON_MESSAGE(cluster_view, ClusterView)
 BATON_MESSAGE(in_sync_change, InSyncChange)
+BATON_MESSAGE(hand_over, HandOver)
 BATON_MESSAGE(in_sync_reply, InSyncReply)
 BATON_MESSAGE(gateway_hello, GatewayHello)
 BATON_MESSAGE(open_turn, OpenTurn)

@@ -38,6 +38,7 @@ struct Heartbeat {
   viewVersion @4 :UInt64;
   groups @5 :List(GroupStatus);
   figures @6 :Text;
+  draining @7 :Bool;
 }
 
 struct HeartbeatAck {
@@ -64,6 +65,13 @@ struct NodeView {
   capacitySessions @6 :UInt32;
   contextTokens @7 :UInt32;
   fingerprintHash @8 :UInt64;
+  draining @9 :Bool;
+}
+
+struct GroupMove {
+  group @0 :UInt64;
+  epoch @1 :UInt64;
+  to @2 :Link.Process;
 }
 
 struct GatewayView {
@@ -77,6 +85,7 @@ struct ClusterView {
   nodes @2 :List(NodeView);
   gateways @3 :List(GatewayView);
   groups @4 :List(GroupRecord);
+  moves @5 :List(GroupMove);
 }
 
 struct InSyncChange {
@@ -86,6 +95,13 @@ struct InSyncChange {
   owner @3 :Link.Process;
   standby @4 :Link.Process;
   add @5 :Bool;
+}
+
+struct HandOver {
+  group @0 :UInt64;
+  epoch @1 :UInt64;
+  owner @2 :Link.Process;
+  to @3 :Link.Process;
 }
 
 struct InSyncReply {

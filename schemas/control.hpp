@@ -58,7 +58,8 @@ struct heartbeat {
   bool busy = false;
   std::uint64_t view_version = 0;  ///< of the last cluster view it has applied
   std::vector<group_status> groups;
-  std::string figures;  ///< JSON for people, in some beats only
+  std::string figures;    ///< JSON for people, in some beats only
+  bool draining = false;  ///< it wants to own nothing any more
 
   friend bool operator==(const heartbeat&, const heartbeat&) = default;
 };
@@ -96,8 +97,18 @@ struct node_view {
   std::uint32_t capacity_sessions = 0;
   std::uint32_t context_tokens = 0;
   std::uint64_t fingerprint_hash = 0;
+  bool draining = false;  ///< its groups are being moved away, and it gets none
 
   friend bool operator==(const node_view&, const node_view&) = default;
+};
+
+/// The owner is asked to hand the group over to a standby that is in sync (docs/protocol.md, M).
+struct group_move {
+  group_id group{};
+  baton::epoch epoch{};  ///< of the owner that is asked
+  process_id to;
+
+  friend bool operator==(const group_move&, const group_move&) = default;
 };
 
 struct gateway_view {
@@ -115,6 +126,7 @@ struct cluster_view {
   std::vector<node_view> nodes;
   std::vector<gateway_view> gateways;
   std::vector<group_record> groups;
+  std::vector<group_move> moves;
 
   friend bool operator==(const cluster_view&, const cluster_view&) = default;
 };
@@ -129,6 +141,17 @@ struct in_sync_change {
   bool add = false;  ///< else remove
 
   friend bool operator==(const in_sync_change&, const in_sync_change&) = default;
+};
+
+/// An owner has stopped decoding a group, and `to` holds all of it: it is to be the next owner. Answered by
+/// an `in_sync_reply`.
+struct hand_over {
+  group_id group{};
+  baton::epoch epoch{};
+  process_id owner;
+  process_id to;
+
+  friend bool operator==(const hand_over&, const hand_over&) = default;
 };
 
 /// The record after the change, or as it really is.

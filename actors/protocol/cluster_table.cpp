@@ -8,7 +8,11 @@ namespace baton::actors::protocol {
 
 namespace {
 constexpr std::size_t remembered_failovers = 256;
-}
+/// Beyond so many for each node, one that owns none gets one of another's instead of a new one, if it comes
+/// to hold one in time.
+constexpr std::size_t groups_per_node = 4;
+constexpr std::chrono::seconds patience_for_a_move{5};
+}  // namespace
 
 cluster_table::cluster_table(options how, std::vector<group_record> records, time_point now)
     : how_(how), started_(now), ticked_at_(now) {
@@ -52,8 +56,10 @@ cluster_effects cluster_table::on_node(const node_registration& node, time_point
     lose(known->second, "restarted", now, effects);
   member& it = nodes_[node.node.name];
   const bool returned = it.alive && it.registration == node;
+  if (it.registration.node != node.node) it.leaving = it.drained = false;
   it.registration = node;
   it.alive = true;
+  it.since = returned ? it.since : now;
   it.heard = now;
   it.progressed = now;
   if (returned) return effects;
@@ -92,9 +98,11 @@ heartbeat_ack cluster_table::on_heartbeat(const heartbeat& beat, time_point now,
     node.progressed = now;
   }
   statuses_[beat.node.name] = beat.groups;
+  if (std::exchange(node.leaving, beat.draining) != beat.draining) changed(effects);
   const bool stalled = node.busy && now - node.progressed > how_.stalled_after;
   if (!node.alive && !stalled) {  // it was suspected, wrongly or not; what it owned may belong to others now
     node.alive = true;
+    node.since = now;
     for (const auto& [id, record] : groups_)
       settle(record, now, effects);
     give_work(node, now, effects);
@@ -159,6 +167,71 @@ cluster_effects cluster_table::on_tick(time_point now) {
   return effects;
 }
 
+// --- planned moves -----------------------------------------------------------------------------------------
+
+bool cluster_table::drain(const std::string& node, bool on, cluster_effects& effects) {
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end() || !found->second.alive) return false;
+  if (std::exchange(found->second.drained, on) != on) changed(effects);
+  return true;
+}
+
+/// What draining nodes own is to go to those that hold all of it and stay, in turn to the one with least to
+/// run. A function of records and members alone: it changes with the version of the view only.
+std::vector<group_move> cluster_table::moves() const {
+  std::map<process_id, std::size_t> load;
+  for (const auto& [id, record] : groups_)
+    ++load[record.owner];
+  std::vector<group_move> out;
+  for (const auto& [id, record] : groups_) {
+    const auto owner = nodes_.find(record.owner.name);
+    if (!runs(record.owner) || !owner->second.draining()) continue;
+    const process_id* best = nullptr;
+    for (const process_id& it : record.in_sync)
+      if (runs(it) && !nodes_.at(it.name).draining() && (best == nullptr || load[it] < load[*best]))
+        best = &it;
+    if (best == nullptr) continue;
+    ++load[*best];
+    out.push_back({id, record.epoch, *best});
+  }
+  // Once there are groups enough, a node that owns none gets one that it holds all of, of who has most.
+  if (groups_.size() < groups_per_node * nodes_.size()) return out;
+  for (const auto& [name, node] : nodes_) {
+    if (!node.alive || node.draining() || load[node.registration.node] != 0) continue;
+    const group_record* best = nullptr;
+    for (const auto& [id, record] : groups_)
+      if (runs(record.owner) && !nodes_.at(record.owner.name).draining() && load[record.owner] > 1 &&
+          std::find(record.in_sync.begin(), record.in_sync.end(), node.registration.node) !=
+              record.in_sync.end() &&
+          (best == nullptr || load[record.owner] > load[best->owner]))
+        best = &record;
+    if (best == nullptr) continue;
+    --load[best->owner];
+    out.push_back({best->group, best->epoch, node.registration.node});
+  }
+  return out;
+}
+
+cluster_effects cluster_table::on_hand_over(change_ticket ticket, const hand_over& change, time_point) {
+  cluster_effects effects;
+  const auto found = groups_.find(change.group);
+  const auto holds_all = [&](const group_record& record) {
+    return std::find(record.in_sync.begin(), record.in_sync.end(), change.to) != record.in_sync.end();
+  };
+  if (found == groups_.end() || found->second.epoch != change.epoch || found->second.owner != change.owner ||
+      !runs(change.to) || !holds_all(found->second)) {
+    reply(ticket, change.group, false, effects);
+    return effects;
+  }
+  group_record desired = found->second;
+  desired.owner = change.to;
+  desired.in_sync.clear();
+  failover_event event{change.group, change.owner, change.to, {}, "planned move", {}};
+  if (!swap(std::move(desired), found->second.revision, true, {ticket, std::move(event), {}}, effects))
+    reply(ticket, change.group, false, effects);
+  return effects;
+}
+
 // --- ownership ---------------------------------------------------------------------------------------------
 
 /// Brings one record in line with who is alive; does nothing where it already is.
@@ -179,7 +252,8 @@ void cluster_table::settle(const group_record& record, time_point now, cluster_e
 }
 
 const cluster_table::member* cluster_table::choose_successor(const group_record& record) const {
-  using rank = std::tuple<bool, std::uint64_t, std::uint32_t>;  // in sync, synced tokens, free places
+  using rank =
+      std::tuple<bool, bool, std::uint64_t, std::uint32_t>;  // in sync, to stay, synced tokens, free places
   const member* best = nullptr;
   rank best_rank{};
   for (const auto& [name, node] : nodes_) {
@@ -194,7 +268,7 @@ const cluster_table::member* cluster_table::choose_successor(const group_record&
       for (const group_status& it : found->second)
         sessions += it.owner ? it.sessions : 0;
     const std::uint32_t capacity = node.registration.capacity_sessions;
-    const rank candidate{in_sync, status == nullptr ? 0 : status->synced_tokens,
+    const rank candidate{in_sync, !node.draining(), status == nullptr ? 0 : status->synced_tokens,
                          capacity - std::min(capacity, sessions)};
     if (best == nullptr || candidate > best_rank) {
       best = &node;
@@ -264,6 +338,7 @@ const group_record* cluster_table::find_spare() const {
 }
 
 void cluster_table::give_work(const member& node, time_point now, cluster_effects& effects) {
+  if (node.draining()) return;
   const process_id& who = node.registration.node;
   group_id highest{};
   for (const auto& [id, record] : groups_) {
@@ -283,6 +358,8 @@ void cluster_table::give_work(const member& node, time_point now, cluster_effect
     swap(std::move(moved), spare->revision, true, {}, effects);
     return;
   }
+  // If there are groups enough, one is moved to it once it holds all of that, see `moves`.
+  if (groups_.size() >= groups_per_node * nodes_.size() && now - node.since < patience_for_a_move) return;
   group_record fresh;
   fresh.group = group_id{raw(highest) + 1};
   fresh.owner = who;
@@ -373,12 +450,14 @@ cluster_view cluster_table::view() const {
     it.capacity_sessions = node.registration.capacity_sessions;
     it.context_tokens = node.registration.context_tokens;
     it.fingerprint_hash = node.registration.fingerprint_hash;
+    it.draining = node.draining();
     out.nodes.push_back(std::move(it));
   }
   for (const auto& [name, gateway] : gateways_)
     out.gateways.push_back({gateway.gateway, gateway.control_address});
   for (const auto& [id, record] : groups_)
     out.groups.push_back(record);
+  out.moves = moves();
   return out;
 }
 

@@ -71,6 +71,10 @@ class cluster_table {
   heartbeat_ack on_heartbeat(const heartbeat& beat, time_point now, cluster_effects& effects);
   /// Its connection closed, or its process is known to have ended.
   cluster_effects on_lost(const process_id& who, const std::string& cause, time_point now);
+  /// A planned move: the owner has stopped, and asks that its standby be the owner. Answered like a change.
+  cluster_effects on_hand_over(change_ticket ticket, const hand_over& change, time_point now);
+  /// Whether the node of that name shall own nothing; false also if it is unknown. Until it restarts.
+  bool drain(const std::string& node, bool on, cluster_effects& effects);
   cluster_effects on_change(change_ticket ticket, const in_sync_change& change, time_point now);
   /// Outcome of a `swap_record`: the record as written, or (if not `done`) as the store really has it; with
   /// revision 0 if it has none or could not be read.
@@ -91,6 +95,10 @@ class cluster_table {
     std::uint64_t progress = 0;
     time_point progressed{};
     bool busy = false;
+    time_point since{};    // alive without a break
+    bool leaving = false;  // says so itself
+    bool drained = false;  // by order
+    [[nodiscard]] bool draining() const { return leaving || drained; }
   };
   struct pending_change {
     std::optional<change_ticket> ticket;
@@ -110,6 +118,7 @@ class cluster_table {
   void changed(cluster_effects& effects);
   void reply(change_ticket ticket, group_id group, bool changed, cluster_effects& effects) const;
   [[nodiscard]] const member* choose_successor(const group_record& record) const;
+  [[nodiscard]] std::vector<group_move> moves() const;
   [[nodiscard]] bool may_inherit(const process_id& who, time_point now) const;
   [[nodiscard]] bool runs(const process_id& who) const;
   [[nodiscard]] const group_status* status_of(const std::string& node, group_id group) const;

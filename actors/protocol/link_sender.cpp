@@ -148,6 +148,13 @@ void link_sender::on_rows_held(session_id id, position rows) {
   if (found != sessions_.end()) found->second.rows_held = std::min(rows, found->second.log.length());
 }
 
+void link_sender::on_made(session_id id, position end) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  outbound& session = found->second;
+  session.rows_held = std::max(session.rows_held, std::min(end, session.log.length()));
+}
+
 void link_sender::cut_rows(outbound& session, position rows) {
   session.rows_held = std::min(session.rows_held, rows);
   session.rows_synced = std::min(session.rows_synced, rows);

@@ -125,6 +125,9 @@ class link_sender {
   /// The engine holds rows [0, rows) of the session: after a cut of the history, or where it evaluates a
   /// batch again, fewer than before. What the standby holds of this history stays good.
   void on_rows_held(session_id session, position rows);
+  /// The engine has made rows up to `end`, and there was no staging memory to pack them: they are asked for
+  /// on a tick.
+  void on_made(session_id session, position end);
   /// Rows have been packed. Sent if they are the next ones and the window allows; otherwise the rows that are
   /// missing in between are asked for when there is room. True in `sent` if the ticket is in use until its
   /// transfer completes.

@@ -46,6 +46,7 @@ primary_effects primary_table::on_view(const cluster_view& view, time_point now)
       demote(*mine, effects);
     }
   }
+  want_moves(view, now, effects);
   return effects;
 }
 
@@ -292,6 +293,7 @@ primary_effects primary_table::on_progress(const std::string& standby, const sta
   session->held[standby] = {progress.logged, progress.synced};
   release(*session, effects);
   consider_joining(*group, standby, now, effects);
+  consider_moving(*group, now, effects);
   return effects;
 }
 

@@ -59,6 +59,10 @@ struct emit_failure {
 struct ask_in_sync {
   in_sync_change change;
 };
+/// The group is at rest and `change.to` holds all of it; report the answer by `on_hand_over_reply`.
+struct ask_hand_over {
+  hand_over change;
+};
 /// A session begins to be replicated on every link (or begins anew under this epoch).
 struct begin_replication {
   group_id group{};
@@ -98,6 +102,11 @@ struct stop_engine {
   session_id session{};
   run_number run = 0;
 };
+/// End the run at the next boundary of a step, with all rows exported; then report it as `paused`.
+struct pause_engine {
+  session_id session{};
+  run_number run = 0;
+};
 /// Free the session in the engine. Its place is given back after that, unless another session has it already.
 struct drop_engine {
   session_id session{};
@@ -106,8 +115,8 @@ struct drop_engine {
 
 using primary_effect =
     std::variant<take_replicas, return_replicas, seal_gateway, reply_open, emit_tokens, emit_failure,
-                 ask_in_sync, begin_replication, replicate_records, end_replication, cut_engine, run_engine,
-                 allow_engine, stop_engine, drop_engine>;
+                 ask_in_sync, ask_hand_over, begin_replication, replicate_records, end_replication,
+                 cut_engine, run_engine, allow_engine, stop_engine, pause_engine, drop_engine>;
 using primary_effects = std::vector<primary_effect>;
 
 /// What the engine reports of a run, in order. `token` is set when one has been sampled for position `at`.
@@ -121,6 +130,7 @@ struct engine_step {
   token_report report;
   bool finished = false;        ///< nothing more comes of this run: end token, max_tokens or context
   std::uint64_t evaluated = 0;  ///< tokens evaluated since the run began
+  bool paused = false;          ///< the run has ended because it was asked to, see `pause_engine`
 };
 
 /// The sessions that one node runs, and the groups it owns: opens turns, ships what the engine generates,
@@ -138,6 +148,8 @@ class primary_table {
     std::shared_ptr<engine_places> places;  ///< of this node's engine; must be set
     commit_rule commit;
     bool wait_for_standbys = true;  ///< false: no links are configured, nothing ever joins an in-sync set
+    bool rows_move = true;          ///< standbys are sent rows; otherwise tokens only
+    std::chrono::milliseconds pause_at_most{2000};  ///< for a planned move, which is given up then
   };
 
   struct counters {
@@ -154,6 +166,7 @@ class primary_table {
   primary_effects on_seal_reply(const process_id& gateway, group_id group, baton::epoch epoch,
                                 const result<seal_reply>& reply, time_point now);
   primary_effects on_in_sync_reply(group_id group, const result<in_sync_reply>& reply, time_point now);
+  primary_effects on_hand_over_reply(group_id group, const result<in_sync_reply>& reply, time_point now);
   /// A sink refused us: a higher epoch owns the group.
   primary_effects on_fenced(group_id group, baton::epoch epoch);
 
@@ -213,6 +226,12 @@ class primary_table {
     phase state = phase::taking;
     std::set<process_id> unsealed;
     std::map<std::string, standby_state> standbys;
+    process_id wanted{};      // where the last view wants it to move; name empty: nowhere
+    process_id move_to{};     // where it is about to move
+    bool at_rest = false;     // for it: no turn begins, and runs are paused
+    time_point rest_since{};  // and when a move that came to nothing may be tried again
+    bool move_asked = false;
+    time_point move_asked_at{};
   };
   struct served {
     group_id group{};
@@ -223,6 +242,7 @@ class primary_table {
     std::uint64_t generation = 0;  // of the engine's rows
     std::uint64_t cuts = 0;        // truncate records since the session began to be replicated
     position allowed = 0;
+    bool paused = false;    // the run ended for a planned move
     bool live = false;      // a turn is open towards `gateway`
     bool finished = false;  // the engine has generated the last token of it
     process_id gateway{};
@@ -264,6 +284,11 @@ class primary_table {
   void ask(owned_group& group, const process_id& standby, bool add, primary_effects& effects);
   void ask_to_join(owned_group& group, standby_state& state, const process_id& who, time_point now,
                    primary_effects& effects);
+  void want_moves(const cluster_view& view, time_point now, primary_effects& effects);
+  [[nodiscard]] bool holds_all(const owned_group& group, position short_by) const;
+  void consider_moving(owned_group& group, time_point now, primary_effects& effects);
+  void on_paused(served& session, time_point now, primary_effects& effects);
+  void resume(owned_group& group, time_point now, primary_effects& effects);
   void leave(owned_group& group, const std::string& standby, time_point now, primary_effects& effects);
   bool find_place(primary_effects& effects);
   bool evict_idle(bool place_unused, primary_effects& effects);

@@ -31,6 +31,8 @@ primary_effects primary_table::on_open_turn(request_ticket ticket, const open_tu
     reply = refuse(errc::not_owner, "this node does not own the group under that epoch");
   } else if (group->state == phase::taking || group->unsealed.contains(request.gateway)) {
     reply = refuse(errc::not_owner, "the group is being taken over");
+  } else if (group->at_rest) {
+    reply = refuse(errc::not_owner, "the group is being handed over");
   } else if (!lease_valid && group->record.in_sync.empty()) {
     reply = refuse(errc::unavailable, "the node's lease has run out");
   } else {
@@ -171,6 +173,7 @@ void primary_table::start_run(served& session, primary_effects& effects) {
       session.log.length() > turn.prompt_end ? last_due : std::max<position>(turn.base, 1) - 1;
   session.recomputed = known - std::min(known, rows);
   counters_.recomputed += session.recomputed;
+  session.paused = false;
   session.finished =
       session.log.open_turn() == nullptr || is_complete(turn, session.log.tokens(), how_.context_tokens);
   session.run = 0;
@@ -256,7 +259,7 @@ primary_effects primary_table::on_gateway_lost(const process_id& gateway) {
 
 // --- engine and release ------------------------------------------------------------------------------------
 
-primary_effects primary_table::on_step(const engine_step& step, bool lease_valid, time_point) {
+primary_effects primary_table::on_step(const engine_step& step, bool lease_valid, time_point now) {
   lease_valid_ = lease_valid;
   primary_effects effects;
   served* session = find_session(step.session);
@@ -276,6 +279,7 @@ primary_effects primary_table::on_step(const engine_step& step, bool lease_valid
     }
   }
   release(*session, effects);
+  if (step.paused) on_paused(*session, now, effects);
   return effects;
 }
 
@@ -396,6 +400,7 @@ primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
     }
     for (const auto& [name, link] : links_)
       consider_joining(group, name, now, effects);
+    consider_moving(group, now, effects);
   }
   // What a take-over has brought beyond the share makes room before replicas want for it: as many may come as
   // a node begins that joins.

@@ -21,6 +21,7 @@ namespace baton::apps {
 namespace {
 
 constexpr std::chrono::milliseconds patience{4000};
+constexpr std::chrono::milliseconds to_hand_over{30'000};
 
 /// The parts of one process, in the order in which they were started.
 class parts {
@@ -33,6 +34,8 @@ class parts {
 
   /// Starts all; between two parts it looks whether it should rather stop.
   result<void> start(const shutdown_guard& guard);
+  /// Moves what its nodes serve to others, as far as there are any, until that is done or there is no time.
+  void hand_over(const shutdown_guard& guard);
   void stop();
 
  private:
@@ -146,6 +149,10 @@ result<void> parts::start(const shutdown_guard& guard) {
   return {};
 }
 
+void parts::hand_over(const shutdown_guard& guard) {
+  if (runtime_) runtime_->drain(to_hand_over, [&guard] { return guard.hurried(); });
+}
+
 void parts::stop() {
   for (const auto& server : servers_)
     server->stop();
@@ -165,13 +172,16 @@ void run_process(const actors::deployment& graph, const process_options& how) {
   host::interrupt signals;
   if (const auto kept = host::keep_memory_past_our_end(); !kept)
     log_of("process")->warn("peers may notice our end late reason=\"{}\"", kept.failure().what);
-  shutdown_guard guard(signals, patience);
+  shutdown_guard guard(signals, to_hand_over, patience);
   parts running(graph, how);
   const auto started = running.start(guard);
-  if (started)
+  if (started) {
     guard.await();
-  else
+    running.hand_over(guard);
+  } else {
     std::fprintf(stderr, "baton: %s\n", started.failure().what.c_str());
+  }
+  guard.hurry();
   running.stop();
   leave(started ? exit_code::success : exit_code::cannot_start);
 }

@@ -4,12 +4,19 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "apps/exit_codes.hpp"
 
 namespace baton::apps {
 
-shutdown_guard::shutdown_guard(host::interrupt& signals, std::chrono::milliseconds patience)
-    : signals_(signals), patience_(patience), done_(::eventfd(0, EFD_CLOEXEC)) {
+namespace {
+constexpr std::chrono::milliseconds glance{20};
+}
+
+shutdown_guard::shutdown_guard(host::interrupt& signals, std::chrono::milliseconds to_hand_over,
+                               std::chrono::milliseconds patience)
+    : signals_(signals), to_hand_over_(to_hand_over), patience_(patience), done_(::eventfd(0, EFD_CLOEXEC)) {
   BATON_ASSERT(done_ >= 0);
   thread_ = std::thread([this] { watch(); });
 }
@@ -20,6 +27,11 @@ shutdown_guard::~shutdown_guard() {
   ::close(done_);
 }
 
+bool shutdown_guard::done_within(std::chrono::milliseconds time) const {
+  pollfd done{done_, POLLIN, 0};
+  return ::poll(&done, 1, static_cast<int>(time.count())) == 1;
+}
+
 void shutdown_guard::watch() {
   for (;;) {
     const auto waited = signals_.wait_readable(done_, host::clock::now() + std::chrono::hours(1));
@@ -28,11 +40,15 @@ void shutdown_guard::watch() {
   }
   {
     const std::lock_guard lock(guard_);
+    hurried_ = signals_.signal() != SIGTERM;
     requested_ = true;
   }
   changed_.notify_all();
-  pollfd done{done_, POLLIN, 0};
-  if (::poll(&done, 1, static_cast<int>(patience_.count())) == 1) return;
+  for (const auto until = host::clock::now() + to_hand_over_; !hurried_;) {
+    if (done_within(glance)) return;
+    if (signals_.raised_again() || host::clock::now() > until) hurried_ = true;
+  }
+  if (done_within(patience_)) return;
   constexpr std::string_view words = "baton: a part did not stop in time; leaving without it\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, words.data(), words.size());
   ::_exit(exit_code::success);

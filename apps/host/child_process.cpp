@@ -164,7 +164,7 @@ void child_process::reap_group(int options) noexcept {
 void child_process::end_all(const std::vector<child_process*>& children,
                             std::chrono::milliseconds grace) noexcept {
   for (auto* child : children) {
-    child->signal(SIGTERM);
+    child->signal(SIGINT);  // SIGTERM would let nodes hand over to each other first
     child->signal(SIGCONT);
   }
   const auto deadline = clock::now() + grace;

@@ -28,8 +28,16 @@ interrupt::~interrupt() {
 
 bool interrupt::raised() {
   signalfd_siginfo which{};
-  raised_ = raised_ || ::read(descriptor_, &which, sizeof which) > 0;
+  if (!raised_ && ::read(descriptor_, &which, sizeof which) > 0) {
+    raised_ = true;
+    signal_ = static_cast<int>(which.ssi_signo);
+  }
   return raised_;
+}
+
+bool interrupt::raised_again() {
+  signalfd_siginfo which{};
+  return raised() && ::read(descriptor_, &which, sizeof which) > 0;
 }
 
 result<void> interrupt::wait(std::span<pollfd> wanted, time_point deadline) {

@@ -25,6 +25,10 @@ class interrupt {
 
   /// Whether one of the signals has come; once true it stays so.
   [[nodiscard]] bool raised();
+  /// Whether one has come after the first; does not wait.
+  [[nodiscard]] bool raised_again();
+  /// Which one came first; 0: none yet.
+  [[nodiscard]] int signal() const noexcept { return signal_; }
 
   /// Waits until one of `wanted` is ready (its `revents` say which). `timed_out` at the deadline, `cancelled`
   /// by a signal.
@@ -40,6 +44,7 @@ class interrupt {
  private:
   int descriptor_ = -1;
   bool raised_ = false;
+  int signal_ = 0;
 };
 
 }  // namespace baton::apps::host

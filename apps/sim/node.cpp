@@ -217,6 +217,7 @@ void node::beat() {
   message.busy = loop_->has_work();
   message.view_version = version_;
   message.groups = statuses();
+  message.draining = leaving_;
   lease_.on_sent(sequence_, host_->now());
   beats_sent_[sequence_] = in_.time.now();
   while (beats_sent_.size() > 256)
@@ -336,6 +337,16 @@ void node::act(protocol::ask_in_sync& effect) {
       });
 }
 
+void node::act(protocol::ask_hand_over& effect) {
+  if (!orchestrator_ || !registered_) return;  // asked again on a tick
+  ask<in_sync_reply>(
+      *host_, orchestrator_, effect.change, &orchestrator::on_hand_over,
+      [this, group = effect.change.group](const result<in_sync_reply>& reply) {
+        if (reply)
+          to_primary([this, group, reply] { return table_->on_hand_over_reply(group, reply, host_->now()); });
+      });
+}
+
 void node::act(protocol::begin_replication& order) {
   to_links([this, order](link_driver& link) { link.on_begin(order, host_->now()); });
 }
@@ -357,6 +368,9 @@ void node::act(protocol::allow_engine& order) {
 }
 void node::act(protocol::stop_engine& order) {
   to_engine([this, order] { loop_->stop(order.session, order.run); });
+}
+void node::act(protocol::pause_engine& order) {
+  to_engine([this, order] { loop_->pause(order.session, order.run); });
 }
 void node::act(protocol::drop_engine& order) {
   to_engine([this, order] { loop_->drop(order.session); });
@@ -499,13 +513,14 @@ void node::turn_engine() {
 
 void node::pack(const exported_rows& rows) {
   const std::size_t size = rows.image->count * engine_.layout().bytes_per_token();
-  auto slot = device_->staging().acquire(size);
-  if (!slot) return;
-  const auto checksum = device_->pack(engine_.layout(), *rows.image, slot->region());
-  BATON_ASSERT(checksum.ok());
   packed_slot packed;
-  packed.rows = {rows.session, rows.first, rows.image->count, size, *checksum, 0, rows.generation};
-  packed.slot = std::move(*slot);
+  packed.rows = {rows.session, rows.first, rows.image->count, size, 0, 0, rows.generation};
+  if (auto slot = device_->staging().acquire(size)) {
+    const auto checksum = device_->pack(engine_.layout(), *rows.image, slot->region());
+    BATON_ASSERT(checksum.ok());
+    packed.rows.checksum = *checksum;
+    packed.slot = std::move(*slot);
+  }
   primary_box_.post([this, packed = std::move(packed)] {
     if (in_.without == left_out::generations ||
         table_->exports_current(packed.rows.session, packed.rows.generation))

@@ -41,6 +41,9 @@ class node : public std::enable_shared_from_this<node> {
                const std::function<void(const open_turn_reply&)>& reply);
   void on_end(const end_turn& request, const wire_ptr& wire);
 
+  /// Asks to own nothing, or no longer asks.
+  void drain(bool on) { leaving_ = on; }
+
   // For checkers.
   [[nodiscard]] const host& on() const noexcept { return *host_; }
   [[nodiscard]] const actors::protocol::primary_table& table() const noexcept { return *table_; }
@@ -80,6 +83,7 @@ class node : public std::enable_shared_from_this<node> {
   void act(actors::protocol::emit_tokens& order);
   void act(actors::protocol::emit_failure& order);
   void act(actors::protocol::ask_in_sync& order);
+  void act(actors::protocol::ask_hand_over& order);
   void act(actors::protocol::begin_replication& order);
   void act(actors::protocol::replicate_records& order);
   void act(actors::protocol::end_replication& order);
@@ -87,6 +91,7 @@ class node : public std::enable_shared_from_this<node> {
   void act(actors::protocol::run_engine& order);
   void act(actors::protocol::allow_engine& order);
   void act(actors::protocol::stop_engine& order);
+  void act(actors::protocol::pause_engine& order);
   void act(actors::protocol::drop_engine& order);
   void sealed(const process_id& gateway, group_id group, epoch under, const result<seal_reply>& reply);
   void on_link(const actors::link_report& report);
@@ -137,6 +142,7 @@ class node : public std::enable_shared_from_this<node> {
   std::map<std::uint64_t, nanoseconds> beats_sent_;
   nanoseconds renewed_{};
   std::vector<group_status> published_;
+  bool leaving_ = false;
 
   std::map<process_id, remote<gateway>> gateways_;
   std::map<actors::protocol::request_ticket, std::function<void(const open_turn_reply&)>> open_requests_;

@@ -102,6 +102,13 @@ void orchestrator::on_change(const in_sync_change& change, const wire_ptr&,
   run(table_->on_change(ticket, change, host_->now()));
 }
 
+void orchestrator::on_hand_over(const hand_over& change, const wire_ptr&,
+                                const std::function<void(const in_sync_reply&)>& reply) {
+  const protocol::change_ticket ticket = next_ticket_++;
+  changes_.emplace(ticket, reply);
+  run(table_->on_hand_over(ticket, change, host_->now()));
+}
+
 void orchestrator::lost(const process_id& who, const wire_ptr& wire) {
   const auto by_wire = [&](auto& members) {
     const auto found = members.find(who);

@@ -26,6 +26,8 @@ class orchestrator : public std::enable_shared_from_this<orchestrator> {
                     const std::function<void(const heartbeat_ack&)>& reply);
   void on_change(const in_sync_change& change, const wire_ptr& wire,
                  const std::function<void(const in_sync_reply&)>& reply);
+  void on_hand_over(const hand_over& change, const wire_ptr& wire,
+                    const std::function<void(const in_sync_reply&)>& reply);
 
   [[nodiscard]] const actors::protocol::cluster_table* table() const noexcept { return table_.get(); }
 

@@ -25,10 +25,10 @@ std::optional<left_out> left_out_named(std::string_view name) noexcept {
 
 std::string_view name_of(fault_kind kind) noexcept {
   static constexpr std::array<std::string_view, fault_kinds> names{
-      "kill_node",    "power_off_node",  "stop_node",  "kill_orchestrator", "stop_orchestrator",
-      "kill_gateway", "stop_gateway",    "cut",        "cut_one_way",       "isolate",
-      "reset",        "slow_path",       "clock_jump", "store_fails",       "store_lies",
-      "rows_flipped", "doubled_messages"};
+      "kill_node",    "power_off_node",   "stop_node",  "kill_orchestrator", "stop_orchestrator",
+      "kill_gateway", "stop_gateway",     "cut",        "cut_one_way",       "isolate",
+      "reset",        "slow_path",        "clock_jump", "store_fails",       "store_lies",
+      "rows_flipped", "doubled_messages", "drain_node"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -284,6 +284,11 @@ void simulation::inflict(fault_kind kind) {
     case fault_kind::rows_flipped:
       return for_a_while([&] { in_.data.flip_rows = random.real(0.01, 0.5); },
                          [this] { in_.data.flip_rows = 0; });
+    case fault_kind::drain_node: {
+      const std::shared_ptr<node> who = any_node().as_node;
+      if (!who) return;
+      return for_a_while([&] { who->drain(true); }, [who] { who->drain(false); });
+    }
     case fault_kind::doubled_messages:
       return for_a_while([&] { in_.doubled = random.real(0.05, 0.5); }, [this] { in_.doubled = 0; });
   }

@@ -31,8 +31,9 @@ enum class fault_kind : std::uint8_t {
   store_lies,
   rows_flipped,
   doubled_messages,
+  drain_node,  ///< a planned move of all it owns, while everything else goes on
 };
-inline constexpr std::size_t fault_kinds = 17;
+inline constexpr std::size_t fault_kinds = 18;
 std::string_view name_of(fault_kind kind) noexcept;
 
 /// What a run came to.

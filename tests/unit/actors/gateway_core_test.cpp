@@ -115,6 +115,29 @@ TEST_CASE("gateway_core: a new owner seals the gateway while a turn is open") {
   CHECK(late.turns.empty());
 }
 
+TEST_CASE("gateway_core: a turn waits for room, and is told so if there is none in time") {
+  gateway_bench it;
+  it.join();
+  it.submit("hi");
+  const auto refuse = [&] {
+    open_turn_reply reply;
+    reply.refusal = errc::no_room;
+    reply.reason = "full";
+    return it.note(it.core.on_open_reply(it.ticket, reply, it.now));
+  };
+  CHECK(refuse().empty());
+  CHECK(it.tick(50ms) == "ask a 0+2");
+  SECTION("there is room") {
+    it.accept();
+    CHECK(it.shown == "[started]");
+  }
+  SECTION("there is none") {
+    refuse();
+    CHECK(it.tick(10s).find("failed no_room") == 0);
+    CHECK(it.shown == "[no_room]");
+  }
+}
+
 TEST_CASE("gateway_core: of a turn that a seal has opened, the first tokens say what was cached") {
   gateway_bench it;
   it.join();

@@ -353,3 +353,82 @@ TEST_CASE("after a start an owner has one lease to register") {  // T3
     CHECK(world.group(1).owner == run_of("b"));
   }
 }
+
+TEST_CASE("what a draining node owns is to go to a standby that is in sync and stays") {
+  cluster_world world = three_nodes();
+  world.gateway();
+  const auto drain = [&](const std::string& node, bool on) {
+    cluster_effects effects;
+    const bool known = world.table->drain(node, on, effects);
+    world.run(std::move(effects));
+    return known;
+  };
+  CHECK_FALSE(drain("x", true));
+  REQUIRE(world.group(1).owner == run_of("a"));
+  for (const process_id& standby : {run_of("b"), run_of("c")})
+    world.change(world.asks(group_id{1}, standby, false));
+  REQUIRE(drain("a", true));
+  CHECK(world.table->view().nodes[0].draining);
+  CHECK(world.table->view().moves.empty());  // nobody holds all of it
+  world.change(world.asks(group_id{1}, run_of("b"), true));
+  REQUIRE(world.table->view().moves.size() == 1);
+  const group_move wanted = world.table->view().moves[0];
+  CHECK(wanted == group_move{group_id{1}, world.group(1).epoch, run_of("b")});
+  SECTION("the order is taken back") {
+    REQUIRE(drain("a", false));
+    CHECK(world.table->view().moves.empty());
+  }
+  SECTION("the standby is to stay") {
+    REQUIRE(drain("b", true));
+    CHECK(world.table->view().moves.empty());
+  }
+  SECTION("the owner hands over, and gets nothing new") {
+    const epoch before = world.group(1).epoch;
+    CHECK_FALSE(world.hand_over({group_id{1}, before, run_of("a"), run_of("c")}).changed);
+    CHECK_FALSE(world.hand_over({group_id{1}, epoch{raw(before) + 1}, run_of("a"), run_of("b")}).changed);
+    CHECK_FALSE(world.hand_over({group_id{1}, before, run_of("b"), run_of("b")}).changed);
+    const in_sync_reply done = world.hand_over({group_id{1}, before, run_of("a"), run_of("b")});
+    CHECK(done.changed);
+    CHECK(done.record.owner == run_of("b"));
+    CHECK(done.record.epoch > before);
+    CHECK(done.record.in_sync.empty());
+    CHECK(world.table->failovers().back().cause == "planned move");
+    world.pass(500ms);
+    for (const auto& [id, record] : world.store)
+      CHECK(record.owner != run_of("a"));
+    world.lost(run_of("b"));  // to one that stays, rather than to one that leaves
+    CHECK(world.group(1).owner == run_of("c"));
+    world.node("a", 2);  // a restart ends the order
+    CHECK_FALSE(world.table->view().nodes[0].draining);
+  }
+}
+
+TEST_CASE("a node that says so drains") {
+  cluster_world world = three_nodes();
+  heartbeat it;
+  it.node = run_of("a");
+  it.draining = true;
+  world.beat(it);
+  CHECK(world.table->view().nodes[0].draining);
+  it.draining = false;
+  world.beat(it);
+  CHECK_FALSE(world.table->view().nodes[0].draining);
+}
+
+TEST_CASE("restarts do not pile up groups: one is moved to a node that owns none") {
+  std::vector<group_record> records;
+  for (std::uint64_t id = 1; id <= 8; ++id)
+    records.push_back(record(id, run_of("a"), {run_of("b")}, id));
+  cluster_world world{std::move(records)};
+  world.node("a");
+  world.node("b");
+  for (std::uint64_t id = 1; id <= 8; ++id)
+    world.statuses["a"].push_back({group_id{id}, epoch{id}, true, 1, 0, 0});  // none is empty
+  world.pass(200ms);
+  CHECK(world.store.size() == 8);
+  REQUIRE(world.table->view().moves.size() == 1);
+  const group_move wanted = world.table->view().moves[0];
+  CHECK(wanted.to == run_of("b"));
+  CHECK(world.hand_over({wanted.group, wanted.epoch, run_of("a"), run_of("b")}).changed);
+  CHECK(world.table->view().moves.empty());
+}

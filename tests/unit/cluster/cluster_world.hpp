@@ -105,6 +105,14 @@ class cluster_world {
     return replies[ticket];
   }
 
+  in_sync_reply hand_over(const baton::hand_over& it) {
+    replies.clear();
+    const change_ticket ticket = ++tickets;
+    run(table->on_hand_over(ticket, it, now));
+    REQUIRE(replies.contains(ticket));
+    return replies[ticket];
+  }
+
   /// The same where nothing can be said now.
   void change_unanswered(in_sync_change it) {
     replies.clear();

@@ -251,6 +251,21 @@ TEST_CASE("link_sender: a standby without room, and again later") {
   CHECK(it.pack(0, 4));
 }
 
+TEST_CASE(
+    "link_sender: the last rows of a turn, for which there was no staging memory, are asked for on a tick") {
+  bench it;
+  it.stream();
+  REQUIRE(it.pack(0, 4));
+  it.sender.on_rows_held(session, 4);
+  CHECK(it.sender.on_ack(it.ack(20, 4, 4), it.now).size() == 1);  // progress; nothing is known to be missing
+  it.sender.on_made(session, 6);
+  it.now += milliseconds{101};
+  const auto ticked = it.sender.on_tick(it.now);
+  REQUIRE(only<want_rows>(ticked) != nullptr);
+  CHECK(only<want_rows>(ticked)->first == 4);
+  CHECK(only<want_rows>(ticked)->count == 2);
+}
+
 TEST_CASE("link_sender: a standby without room is asked again once it has been told to drop a session") {
   bench it;
   it.stream();

@@ -56,6 +56,7 @@ struct describer {
     return std::string{it.change.add ? "add " : "remove "} + it.change.standby.name + " r" +
            number(it.change.revision);
   }
+  std::string operator()(const ask_hand_over& it) const { return "hand over to " + it.change.to.name; }
   std::string operator()(const begin_replication& it) const {
     return "begin " + number(it.log.length()) + " rows " + number(it.rows);
   }
@@ -73,6 +74,7 @@ struct describer {
   }
   std::string operator()(const allow_engine&) const { return "allow"; }
   std::string operator()(const stop_engine&) const { return "stop"; }
+  std::string operator()(const pause_engine&) const { return "pause"; }
   std::string operator()(const drop_engine&) const { return "drop engine"; }
 };
 
@@ -150,6 +152,21 @@ struct bench {
     it.finished = finished;
     ++at;
     return text(table.on_step(it, lease, now));
+  }
+  /// The engine has ended the run as it was told, with rows for all but the last token.
+  std::string paused() {
+    engine_step it;
+    it.session = session;
+    it.run = run;
+    it.rows = at - 1;
+    it.paused = true;
+    return text(table.on_step(it, true, now));
+  }
+  /// The orchestrator wants the group to move; to nobody if the name is empty.
+  std::string want_move(const process_id& to) {
+    cluster_view wanted = view();
+    if (!to.name.empty()) wanted.moves.push_back({group, record.epoch, to});
+    return text(note(table.on_view(wanted, now)));
   }
   position at = 10;
   /// A standby holds this much of the history [0, at) = prompt, then tokens that are their positions.

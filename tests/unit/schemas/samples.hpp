@@ -19,8 +19,8 @@ namespace baton::test {
 /// Every type that `encode` and `decode` are defined for.
 using every_message = std::tuple<turn_header, session_piece, link_frame, delta_descriptor, node_registration,
                                  gateway_registration, heartbeat, heartbeat_ack, group_record, cluster_view,
-                                 in_sync_change, in_sync_reply, gateway_hello, open_turn, open_turn_reply,
-                                 turn_tokens, turn_failure, end_turn, seal, seal_reply>;
+                                 in_sync_change, hand_over, in_sync_reply, gateway_hello, open_turn,
+                                 open_turn_reply, turn_tokens, turn_failure, end_turn, seal, seal_reply>;
 
 /// Calls `visit(std::type_identity<Message>{})` for every message type.
 template <class Visit>
@@ -199,9 +199,10 @@ template <>
 inline std::vector<heartbeat> samples() {
   const group_status full{group_id{4}, epoch{17}, true, 12, 3456, 7};
   const group_status greatest{group_id{max64}, epoch{max64}, true, max32, max64, max32};
-  return {{},
-          {process("a", 1), 100, 200, true, 9, {full, {}}, "{\"rows\": 1}"},
-          {greatest_process(), max64, max64, true, max64, std::vector<group_status>(1000, greatest), ""}};
+  return {
+      {},
+      {process("a", 1), 100, 200, true, 9, {full, {}}, "{\"rows\": 1}", true},
+      {greatest_process(), max64, max64, true, max64, std::vector<group_status>(1000, greatest), "", true}};
 }
 
 template <>
@@ -216,15 +217,23 @@ inline std::vector<group_record> samples() {
 
 template <>
 inline std::vector<cluster_view> samples() {
-  const node_view full{process("a", 1), "10.0.0.1:4000", "10.0.0.1:4001", {"b"}, true, 12, 64, 4096, some64};
-  const node_view greatest{greatest_process(), "", "", awkward_texts(), true, max32, max32, max32, max64};
+  const node_view full{
+      process("a", 1), "10.0.0.1:4000", "10.0.0.1:4001", {"b"}, true, 12, 64, 4096, some64, true};
+  const node_view greatest{
+      greatest_process(), "", "", awkward_texts(), true, max32, max32, max32, max64, true};
   return {{},
-          {7, 8, {full, {}}, {{process("gateway", 6), "10.0.0.9:4000"}}, {full_group()}},
+          {7,
+           8,
+           {full, {}},
+           {{process("gateway", 6), "10.0.0.9:4000"}},
+           {full_group()},
+           {{group_id{4}, epoch{17}, process("b", 2)}}},
           {max64,
            max64,
            std::vector<node_view>(10, greatest),
            {{greatest_process(), ""}, {}},
-           std::vector<group_record>(500, greatest_group())}};
+           std::vector<group_record>(500, greatest_group()),
+           std::vector<group_move>(500, {group_id{max64}, epoch{max64}, greatest_process()})}};
 }
 
 template <>
@@ -232,6 +241,13 @@ inline std::vector<in_sync_change> samples() {
   return {{},
           {group_id{4}, epoch{17}, 23, process("a", 1), process("b", 2), true},
           {group_id{max64}, epoch{max64}, max64, greatest_process(), greatest_process(), true}};
+}
+
+template <>
+inline std::vector<hand_over> samples() {
+  return {{},
+          {group_id{4}, epoch{17}, process("a", 1), process("b", 2)},
+          {group_id{max64}, epoch{max64}, greatest_process(), greatest_process()}};
 }
 
 template <>

@@ -1,0 +1,96 @@
+#include "actors/protocol/primary_table.hpp"
+
+#include <algorithm>
+
+/// Planned moves of a primary_table's groups (docs/protocol.md, M): the standby is caught up while decoding
+/// goes on; then the group rests at the boundary of a step, what is left goes over, and the orchestrator is
+/// asked to make the standby the owner. Whatever goes wrong, the group goes on where it rests.
+namespace baton::actors::protocol {
+
+namespace {
+/// So many tokens may be left to send when the group comes to rest.
+constexpr position nearly = limits::delta_tokens;
+}  // namespace
+
+void primary_table::want_moves(const cluster_view& view, time_point now, primary_effects& effects) {
+  for (auto& [id, group] : groups_) {
+    const auto wanted = std::find_if(view.moves.begin(), view.moves.end(), [&](const group_move& it) {
+      return it.group == id && it.epoch == group.record.epoch;
+    });
+    group.wanted = wanted == view.moves.end() ? process_id{} : wanted->to;
+    if (group.move_to != group.wanted && !group.move_asked) resume(group, now, effects);
+    consider_moving(group, now, effects);
+  }
+}
+
+/// Whether the standby that the group is to move to holds each session but for so many tokens.
+bool primary_table::holds_all(const owned_group& group, position short_by) const {
+  for (const auto& [id, session] : sessions_) {
+    if (session.group != group.record.group) continue;
+    const auto held = session.held.find(group.move_to.name);
+    if (held == session.held.end() || held->second.logged + short_by < session.log.length()) return false;
+    if (how_.rows_move && held->second.synced + short_by < session.rows) return false;
+  }
+  return true;
+}
+
+void primary_table::consider_moving(owned_group& group, time_point now, primary_effects& effects) {
+  if (!group.at_rest) group.move_to = group.wanted;
+  if (group.move_to.name.empty() || group.state != phase::serving) return;
+  const auto& in_sync = group.record.in_sync;
+  const auto link = links_.find(group.move_to.name);
+  const bool there = std::find(in_sync.begin(), in_sync.end(), group.move_to) != in_sync.end() &&
+                     link != links_.end() && link->second.up;
+  if (!group.at_rest) {
+    if (!there || !holds_all(group, nearly) || now < group.rest_since) return;
+    group.at_rest = true;
+    group.rest_since = now;
+    for (auto& [id, session] : sessions_)
+      if (session.group == group.record.group && session.run != 0 && !session.finished)
+        effects.emplace_back(pause_engine{id, session.run});
+  }
+  if (now - group.rest_since > how_.pause_at_most || (!there && !group.move_asked)) {
+    resume(group, now, effects);
+    return;
+  }
+  const bool asked_lately = now - group.move_asked_at < how_.pause_at_most / 4;
+  const bool running = std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& it) {
+    return it.second.group == group.record.group && it.second.run != 0 && !it.second.finished;
+  });
+  if (running || asked_lately || !holds_all(group, 0)) return;
+  group.move_asked = true;
+  group.move_asked_at = now;
+  effects.emplace_back(
+      ask_hand_over{hand_over{group.record.group, group.record.epoch, how_.self, group.move_to}});
+}
+
+primary_effects primary_table::on_hand_over_reply(group_id id, const result<in_sync_reply>& reply,
+                                                  time_point now) {
+  primary_effects effects = on_in_sync_reply(id, reply, now);
+  // Refused, or without an answer, it is asked again until the group has rested enough. If it has been made
+  // after all, standbys and gateways know the new epoch, and refuse this one.
+  if (owned_group* mine = find_group(id); mine != nullptr && reply) mine->move_asked = false;
+  return effects;
+}
+
+void primary_table::on_paused(served& session, time_point now, primary_effects& effects) {
+  owned_group& group = *find_group(session.group);
+  session.run = 0;
+  session.paused = true;
+  if (group.at_rest)
+    consider_moving(group, now, effects);
+  else
+    start_run(session, effects);  // the move was given up before the engine had paused
+}
+
+/// Goes on as the owner; a move that is still wanted is tried again after a while.
+void primary_table::resume(owned_group& group, time_point now, primary_effects& effects) {
+  if (!group.at_rest) return;
+  group.at_rest = false;
+  group.move_asked = false;
+  group.rest_since = now + how_.pause_at_most;
+  for (auto& [id, session] : sessions_)
+    if (session.group == group.record.group && session.paused && session.live) start_run(session, effects);
+}
+
+}  // namespace baton::actors::protocol

@@ -1,0 +1,118 @@
+"""Planned moves: a node is drained, or stopped with SIGTERM, while it serves; clients notice nothing."""
+import contextlib
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+from harness import BINARY, Case, Deployment, run, stream, wait_until
+
+TOKENS = 120
+
+
+def ask(question):
+    return [{"role": "user", "content": question}]
+
+
+class Drain(Case):
+    def drain(self, running, node, *more):
+        return run("drain", node, "--orchestrator", f"127.0.0.1:{running.control_port}", *more)
+
+    def owned(self, running, node):
+        return [group["group"] for group in running.status().get("groups", ()) if group["owner"] == node]
+
+    def test_a_node_that_serves_is_drained(self):
+        with Deployment() as running:
+            reference = stream(running, ask("tell me"), "reference", max_tokens=TOKENS)
+            drained = {}
+
+            def seen(answer):
+                if not drained and len(answer.positions) >= 20:
+                    drained["node"] = answer.nodes[-1]
+                    drained["thread"] = threading.Thread(
+                        target=lambda: drained.update(outcome=self.drain(running, drained["node"])))
+                    drained["thread"].start()
+
+            answer = stream(running, ask("tell me"), "moved", seen, max_tokens=TOKENS)
+            drained["thread"].join()
+            self.assertEqual(drained["outcome"], (0, f"node {drained['node']} owns nothing\n", ""))
+            self.assertEqual(answer.seen, reference.seen)
+            self.assertEqual(answer.end["failovers"], 1)
+            self.assertEqual(answer.end["recomputed_tokens"], 0)
+            self.assertNotEqual(answer.nodes[-1], drained["node"])
+            self.assertEqual({event["cause"] for event in running.status()["failovers"]}, {"planned move"})
+            self.assertEqual(self.owned(running, drained["node"]), [])
+            again = stream(running, ask("tell me"), "later", max_tokens=TOKENS)
+            self.assertNotIn(drained["node"], again.nodes)
+            self.assertEqual(self.drain(running, drained["node"], "--undo")[0], 0)
+            wait_until(lambda: self.owned(running, drained["node"]), 5, "it owns a group again")
+
+    def test_what_cannot_be_drained(self):
+        with Deployment(nodes=("a",)) as running:
+            code, _, words = self.drain(running, "x")
+            self.assertEqual((code, words), (1, 'baton: no node "x" is alive\n'))
+            code, _, words = self.drain(running, "a", "--timeout-ms", "300")
+            self.assertEqual(code, 1)
+            self.assertIn("node a still owns group 1", words)
+            stream(running, ask("still there?"), "s", max_tokens=5)
+            # Nobody is there to take anything, so SIGTERM is not delayed.
+            running.signal("a", signal.SIGTERM)
+            wait_until(lambda: running.process.poll() is not None or not running.status().get("nodes", [{}])[0].get("alive"),
+                       3, "the node is gone")
+
+    def test_rolling_restart_under_load(self):
+        with Deployment(defaults="suspect_ms = 1000\nlease_ms = 3000") as running, contextlib.ExitStack() as restarted:
+            questions = ["one", "two", "three"]
+            references = {question: stream(running, ask(question), f"reference {question}", max_tokens=60)
+                          for question in questions}
+            over = threading.Event()
+            failures, answers = [], []
+
+            def talk(question):
+                turn = 0
+                while not over.is_set():
+                    turn += 1
+                    try:
+                        answer = stream(running, ask(question), f"{question} {turn}", max_tokens=60)
+                        answers.append(answer)
+                        if answer.seen != references[question].seen:
+                            failures.append((question, turn, answer.text))
+                    except Exception as broken:  # told below, by the thread of the test
+                        failures.append((question, turn, repr(broken)))
+
+            threads = [threading.Thread(target=talk, args=(question,)) for question in questions]
+            for thread in threads:
+                thread.start()
+            try:
+                for node in running.nodes:
+                    self.restart(running, node, restarted)
+            finally:
+                over.set()
+                for thread in threads:
+                    thread.join()
+            self.assertEqual(failures, [])
+            self.assertGreater(len(answers), 3)
+            moved = sum(answer.end["failovers"] for answer in answers)
+            print(f"{len(answers)} answers, {moved} moves within them")
+            self.assertEqual(sum(answer.end["recomputed_tokens"] for answer in answers), 0)
+            self.assertEqual({event["cause"] for event in running.status()["failovers"]}, {"planned move"})
+
+    def restart(self, running, node, restarted):
+        """SIGTERM, the end, a new process, all links up; at exit of `restarted` it is ended as well."""
+        begun = time.monotonic()
+        running.signal(node, signal.SIGTERM)
+        wait_until(lambda: node not in [it["name"] for it in running.status().get("nodes", ()) if it["alive"]], 10,
+                   f"{node} gone")
+        print(f"{node} handed over and ended in {time.monotonic() - begun:.2f} s")
+        process = subprocess.Popen([BINARY, "run", running.file, "--process", node], stdout=subprocess.DEVNULL,
+                                   stderr=running.log)
+        restarted.callback(process.wait, timeout=10)
+        restarted.callback(process.terminate)
+        running.pids[node] = process.pid
+        wait_until(running.healthy, 30, f"{node} back with all its links")
+        wait_until(lambda: all(len(group["in_sync"]) == 2 for group in running.status()["groups"]), 30, "all in sync")
+
+
+if __name__ == "__main__":
+    unittest.main()
