@@ -75,7 +75,8 @@ result<std::string> publish(caf::actor_system& system, const directory_ptr& loca
   auto where = parse_endpoint(address);
   if (!where) return where.failure();
   auto port = system.middleman().publish(actor, where->port, where->host.c_str(), true);
-  if (!port) return {errc::io_failed, "cannot listen on " + address + ": " + system.render(port.error())};
+  if (!port)
+    return {errc::io_failed, "cannot listen on " + address + ": the port is taken, or not ours to take"};
   return where->host + ":" + std::to_string(*port);
 }
 

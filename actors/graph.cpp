@@ -71,6 +71,7 @@ class graph_reader {
     read_links(top);
     top.refuse_others();
     check_links();
+    check_quorum(file);
     check_addresses();
     check_parts(file);
     if (out_.any()) return out_.take();
@@ -115,6 +116,7 @@ class graph_reader {
   /// What is wrong with a model file of `process`, or "".
   [[nodiscard]] std::string check_model(const std::string& process, const std::string& path) const;
   void check_links();
+  void check_quorum(const toml::table& file);
   void check_link(const placed_link& link);
   void check_data_address(const std::string& node, const std::string& transport);
   void check_addresses();
@@ -355,7 +357,9 @@ void graph_reader::read_llama(table_reader& engine, node_entry& node) {
       how.model = set ? content : "";
     }
     how.model = resolved(how.model);
-    return check_model(node.process, how.model);
+    std::string wrong = check_model(node.process, how.model);
+    if (!wrong.empty() && value.starts_with("env:")) wrong += " at " + in_quotes(how.model);
+    return wrong;
   });
   engine.integer("context", 1, limits::session_tokens, how.context_tokens);
   engine.integer("sessions", 2, limits::node_sessions, how.sessions);
@@ -499,6 +503,21 @@ void graph_reader::check_addresses() {
         out_.add(addresses_[i].second.line, addresses_[i].second.key,
                  "expected an address of its own; line " + std::to_string(addresses_[j].second.line) +
                      " listens on " + in_quotes(addresses_[i].first) + " as well");
+}
+
+/// A quorum that no node has links enough for would never be more than all of its standbys.
+void graph_reader::check_quorum(const toml::table& file) {
+  constexpr std::string_view prefix = "quorum:";
+  if (!graph_.commit.starts_with(prefix) || graph_.links.empty()) return;
+  std::ptrdiff_t most = 0;
+  for (const auto& node : graph_.nodes)
+    most =
+        std::max<std::ptrdiff_t>(most, std::count_if(graph_.links.begin(), graph_.links.end(),
+                                                     [&](const auto& link) { return link.from == node.id; }));
+  if (graph_.commit.back() - '0' <= most) return;
+  out_.add(std::max<std::size_t>(file.source().end.line, 1), "defaults.commit",
+           "expected \"quorum:" + std::to_string(most) + "\" at most, for no node has more links, found " +
+               in_quotes(graph_.commit));
 }
 
 /// Whether the parts make a deployment, once each of them can be told.

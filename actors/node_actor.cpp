@@ -13,6 +13,8 @@ namespace {
 using steady = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
+constexpr auto expected_within = 2s;
+
 /// What others may say to a node, and what it says to itself.
 using node_core_actor = node_actor::extend<caf::reacts_to<tick_atom>>;
 
@@ -31,6 +33,9 @@ struct node_state {
   orchestrator_actor orchestrator;
   bool dialing = false;
   bool registered = false;
+  bool refused = false;  // by the orchestrator, at the last try
+  steady::time_point started = steady::now();
+  bool told_alone = false;
   steady::time_point redial_at{};
   std::uint64_t sequence = 0;
   std::uint64_t term = 0;
@@ -84,7 +89,7 @@ struct node_state {
     offer.data_address = data_address;
     offer.replicate_to = how.replicate_to;
     offer.fingerprint = node->engine->identity().fields;
-    offer.capacity_sessions = static_cast<std::uint32_t>(how.sessions / 2);
+    offer.capacity_sessions = static_cast<std::uint32_t>(node->places->own_share());
     offer.context_tokens = node->engine->context_tokens();
     offer.fingerprint_hash = node->engine->identity().hash();
     const std::uint64_t number = ++sequence;
@@ -94,7 +99,12 @@ struct node_state {
         .then(
             [this, self, number](const wire<heartbeat_ack>& reply) {
               const auto ack = reply.read();
-              if (!ack || !ack->known) return away(self);
+              if (!ack || !ack->known) {
+                if (!std::exchange(refused, true))
+                  log().error("registration refused: another process runs as node {}", node->self.name);
+                return away(self);
+              }
+              refused = false;
               if (!registered) log().info("registered orchestrator={} term={}", how.orchestrator, ack->term);
               registered = true;
               term = ack->term;
@@ -132,6 +142,9 @@ struct node_state {
 
   void on_tick(pointer self) {
     self->delayed_send(self, how.liveness.heartbeat, tick_atom::value);
+    if (!orchestrator && version == 0 && steady::now() - started > expected_within &&
+        !std::exchange(told_alone, true))
+      log().warn("no orchestrator answers address={}; trying on", how.orchestrator);
     if (!orchestrator)
       reach(self);
     else if (registered)

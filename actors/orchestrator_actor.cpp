@@ -106,6 +106,7 @@ struct orchestrator_state {
                               const node_actor& handle) {
     const auto node = message.read();
     if (!node) return heartbeat_ack{0, term, false};
+    if (table->replaced(node->node)) return heartbeat_ack{0, term, false};
     log().info("node registered name={} data={}", node->node.name, node->data_address);
     nodes.insert_or_assign(node->node, handle);
     self->monitor(handle);

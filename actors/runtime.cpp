@@ -8,7 +8,6 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <thread>
 #include <utility>
 
 #include "actors/dialer.hpp"
@@ -39,6 +38,12 @@ std::unique_ptr<transports::transport> runtime::make_inproc_transport(
 namespace {
 
 constexpr std::chrono::milliseconds drain_poll{10};
+
+/// Lets time pass in a thread that is no actor.
+void pass(caf::actor_system& system, std::chrono::milliseconds time) {
+  caf::scoped_actor self{system};
+  self->receive(caf::after(time) >> [] {});
+}
 
 incarnation fresh_incarnation() {
   std::random_device random;
@@ -108,7 +113,7 @@ class runtime_body final : public runtime {
     }
     while (!done()) {
       if (hurry() || std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(drain_poll);
+      pass(system_, drain_poll);
     }
     return true;
   }
@@ -191,11 +196,12 @@ class visitor {
     const auto where = parse_endpoint(address_);
     if (!where) return where.failure();
     auto found = system_.middleman().remote_actor<orchestrator_actor>(where->host, where->port);
-    if (!found)
-      return {errc::connection_lost, "orchestrator " + address_ + ": " + system_.render(found.error())};
+    if (!found) return {errc::connection_lost, "orchestrator " + address_ + ": nobody answers there"};
     orchestrator_ = *found;
     return {};
   }
+
+  void pass(std::chrono::milliseconds time) { actors::pass(system_, time); }
 
   template <class Answer, class... Question>
   result<Answer> ask(std::chrono::milliseconds timeout, const Question&... question) {
@@ -247,7 +253,7 @@ result<void> drain_node(const std::string& orchestrator, const std::string& node
     if (std::chrono::steady_clock::now() > deadline)
       return {errc::timed_out, "node " + node + " still owns group " + left +
                                    ": no other node holds all of it, or none is to stay"};
-    std::this_thread::sleep_for(drain_poll);
+    asks.pass(drain_poll);
   }
   return {};
 }

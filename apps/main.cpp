@@ -19,7 +19,7 @@ constexpr const char* footer = R"(Exit codes:
   1    it ran and the outcome is bad, or it broke on the way
   2    arguments or a deployment file that cannot be
   3    a part could not start, or nobody answers
-  130  ended by the user
+  130  ended by the user (run: 0)
 
 Each command has its own help: baton demo --help)";
 
@@ -171,7 +171,10 @@ CLI::App* add_sim(CLI::App& app, arguments& into) {
       ->check(CLI::Range(1U, 1U << 30))
       ->capture_default_str();
   command->add_option("--faults", into.sim.faults, "Go on until so many faults have been made");
-  command->add_option("--without", into.sim.without, "Leave a rule out; succeeds only if that is noticed");
+  command->add_option(
+      "--without", into.sim.without,
+      "Leave a rule out (gateway_epochs, seals, commit_wait, checksums, generations); succeeds only if "
+      "that is noticed");
   command->add_flag("--json", into.sim.json, "Print one JSON object");
   return command;
 }

@@ -163,7 +163,7 @@ result<void> llama_engine::check_model() const {
   }
   const auto trained = static_cast<std::uint32_t>(std::max(0, llama_model_n_ctx_train(model)));
   if (trained == 0 || how_.context_tokens > trained) {
-    return {errc::invalid_argument, "context_tokens is " + std::to_string(how_.context_tokens) +
+    return {errc::invalid_argument, "context is " + std::to_string(how_.context_tokens) +
                                         ", but the model was trained for " + std::to_string(trained) + ": " +
                                         how_.model_path};
   }

@@ -51,12 +51,16 @@ bool cluster_table::swap(group_record desired, std::uint64_t expected, bool new_
 
 cluster_effects cluster_table::on_node(const node_registration& node, time_point now) {
   cluster_effects effects;
+  if (replaced(node.node)) return effects;
   const auto known = nodes_.find(node.node.name);
   if (known != nodes_.end() && known->second.registration.node != node.node && known->second.alive)
     lose(known->second, "restarted", now, effects);
   member& it = nodes_[node.node.name];
   const bool returned = it.alive && it.registration == node;
-  if (it.registration.node != node.node) it.leaving = it.drained = false;
+  if (it.registration.node != node.node) {
+    it.leaving = it.drained = false;
+    if (!it.registration.node.name.empty()) it.replaced.insert(it.registration.node.incarnation);
+  }
   it.registration = node;
   it.alive = true;
   it.since = returned ? it.since : now;
@@ -73,6 +77,11 @@ cluster_effects cluster_table::on_node(const node_registration& node, time_point
   give_work(it, now, effects);
   changed(effects);
   return effects;
+}
+
+bool cluster_table::replaced(const process_id& node) const {
+  const auto known = nodes_.find(node.name);
+  return known != nodes_.end() && known->second.replaced.contains(node.incarnation);
 }
 
 cluster_effects cluster_table::on_gateway(const gateway_registration& gateway, time_point) {

@@ -67,6 +67,9 @@ class cluster_table {
   cluster_table(options how, std::vector<group_record> records, time_point now);
 
   cluster_effects on_node(const node_registration& node, time_point now);
+  /// Whether this process was a node until another of its name registered: it must not register again, or two
+  /// that run under one name would take turns for ever.
+  [[nodiscard]] bool replaced(const process_id& node) const;
   cluster_effects on_gateway(const gateway_registration& gateway, time_point now);
   heartbeat_ack on_heartbeat(const heartbeat& beat, time_point now, cluster_effects& effects);
   /// Its connection closed, or its process is known to have ended.
@@ -95,9 +98,10 @@ class cluster_table {
     std::uint64_t progress = 0;
     time_point progressed{};
     bool busy = false;
-    time_point since{};    // alive without a break
-    bool leaving = false;  // says so itself
-    bool drained = false;  // by order
+    std::set<incarnation> replaced{};  // that ran under this name before
+    time_point since{};                // alive without a break
+    bool leaving = false;              // says so itself
+    bool drained = false;              // by order
     [[nodiscard]] bool draining() const { return leaving || drained; }
   };
   struct pending_change {

@@ -10,7 +10,9 @@ namespace baton::actors::stores {
 
 namespace {
 
+// One orchestrator at a time: whoever has the file keeps it locked until its process ends.
 constexpr const char* schema = R"sql(
+  PRAGMA locking_mode = EXCLUSIVE;
   PRAGMA journal_mode = WAL;
   PRAGMA synchronous = FULL;
   CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
@@ -138,7 +140,10 @@ result<std::unique_ptr<record_store>> open_sqlite_store(const std::string& path)
   constexpr int busy_timeout_ms = 2000;
   sqlite3_busy_timeout(handle, busy_timeout_ms);
   auto store = std::make_unique<sqlite_store>(std::move(database), "store " + path);
-  if (auto made = store->execute(schema); !made) return made.failure();
+  if (auto made = store->execute(schema); !made) {
+    if (sqlite3_errcode(handle) != SQLITE_BUSY) return made.failure();
+    return {errc::conflict, "store " + path + ": another orchestrator has it; each needs a store of its own"};
+  }
   return std::unique_ptr<record_store>{std::move(store)};
 }
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -16,6 +17,9 @@ namespace baton::apps {
 namespace {
 
 result<std::string> read_file(const std::string& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown))
+    return {errc::io_failed, path + ": expected a deployment file, found a folder"};
   errno = 0;
   std::ifstream file(path);
   std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -22,8 +22,8 @@ struct cluster_options {
   std::string engine = "llama";  ///< llama | toy
   std::string model;             ///< of llama
   std::uint32_t context_tokens = 1024;
-  std::uint32_t sessions = 12;  ///< places per node
-  std::uint32_t decode_us = 0;  ///< of toy
+  std::uint32_t sessions = 12;     ///< places per node
+  std::uint32_t decode_us = 5000;  ///< of toy
   std::uint32_t every_tokens = 1;
   std::string commit = "semi-sync";
   std::string transport = "ucx";

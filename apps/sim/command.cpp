@@ -53,7 +53,10 @@ int sim_command(const sim_options& how) {
   configure_log("off", "sim");
   const auto without = how.without.empty() ? std::optional{left_out::nothing} : left_out_named(how.without);
   if (!without) {
-    std::fprintf(stderr, "baton: sim: --without: no rule is called \"%s\"\n", how.without.c_str());
+    std::fprintf(stderr,
+                 "baton: sim: --without: expected gateway_epochs, seals, commit_wait, checksums or "
+                 "generations, found \"%s\"\n",
+                 how.without.c_str());
     return exit_code::usage;
   }
   const std::string repeat = how.without.empty() ? "" : " --without " + how.without;

@@ -186,7 +186,7 @@ void node::enroll() {
   offer.data_address = data_address(host_->self().name);
   offer.replicate_to = standbys_;
   offer.fingerprint = engine_.identity().fields;
-  offer.capacity_sessions = static_cast<std::uint32_t>(in_.how.sessions / 2);
+  offer.capacity_sessions = static_cast<std::uint32_t>(places_->own_share());
   offer.context_tokens = engine_.context_tokens();
   offer.fingerprint_hash = engine_.identity().hash();
   const std::uint64_t number = ++sequence_;

@@ -71,6 +71,7 @@ void orchestrator::run(protocol::cluster_effects effects) {
 
 void orchestrator::on_node(const node_registration& what, const wire_ptr& wire,
                            const std::function<void(const heartbeat_ack&)>& reply) {
+  if (table_->replaced(what.node)) return reply({0, term_, false});
   nodes_[what.node] = {in_.process_at<node>(what.control_address), wire, 1};
   wire->on_lost(1, [this, who = what.node, wire] { lost(who, wire); });
   view_changed_ = true;

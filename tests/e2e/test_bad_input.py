@@ -2,6 +2,7 @@
 import json
 import os
 import socket
+import subprocess
 import tempfile
 import unittest
 import urllib.error
@@ -9,7 +10,7 @@ import urllib.request
 
 import openai
 
-from harness import SHARED_MEMORY, Case, Deployment, deployment_text, free_port, run
+from harness import BINARY, SHARED_MEMORY, Case, Deployment, deployment_text, free_port, run, stream, wait_until
 
 
 class BadDeployment(Case):
@@ -77,6 +78,29 @@ class BadDeployment(Case):
     def test_no_file(self):
         code, _, said = run("run", "/no/such/file.toml")
         self.assertEqual((code, said), (2, "baton: /no/such/file.toml: No such file or directory\n"))
+        code, _, said = run("run", "/")
+        self.assertEqual((code, said), (2, "baton: /: expected a deployment file, found a folder\n"))
+
+    def test_a_second_orchestrator_on_the_same_store(self):
+        with Deployment(nodes=("a",)) as running:
+            store = os.path.join(running.folder.name, "state.db")
+            said = self.refused(self.text(nodes=("a",)).replace("sqlite:state.db", f"sqlite:{store}"), code=3)
+            self.assertIn("another orchestrator has it", said)
+            stream(running, [{"role": "user", "content": "still there?"}], max_tokens=5)
+
+    def test_a_second_process_under_one_name(self):
+        with Deployment(defaults="suspect_ms = 1000\nlease_ms = 3000") as running:
+            with open(os.path.join(running.folder.name, "second"), "w+", encoding="utf-8") as log:
+                second = subprocess.Popen([BINARY, "run", running.file, "--process", "a"], stdout=subprocess.DEVNULL, stderr=log)
+                wait_until(lambda: any(event["cause"] == "restarted" for event in running.status()["failovers"]), 10,
+                           "the later one replaces the earlier")
+                epochs = [group["epoch"] for group in running.status()["groups"]]
+                wait_until(running.healthy, 10, "the cluster goes on with the later one")
+                stream(running, [{"role": "user", "content": "still there?"}], max_tokens=200)
+                after = [group["epoch"] for group in running.status()["groups"]]
+                self.assertLess(max(after) - max(epochs), 30)  # a handful of changes, no storm
+                second.terminate()
+                second.wait(timeout=20)
 
 
 class BadArguments(Case):

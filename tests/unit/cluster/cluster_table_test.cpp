@@ -432,3 +432,18 @@ TEST_CASE("restarts do not pile up groups: one is moved to a node that owns none
   CHECK(world.hand_over({wanted.group, wanted.epoch, run_of("a"), run_of("b")}).changed);
   CHECK(world.table->view().moves.empty());
 }
+
+TEST_CASE("of two processes under one name the later one stays") {
+  cluster_world world;
+  world.gateway();
+  world.node("a", 1);
+  CHECK_FALSE(world.table->replaced(run_of("a", 1)));
+  world.node("a", 2);
+  CHECK(world.group(1).owner == run_of("a", 2));
+  CHECK(world.table->replaced(run_of("a", 1)));
+  CHECK_FALSE(world.table->replaced(run_of("a", 2)));
+  const epoch before = world.group(1).epoch;
+  world.node("a", 1);  // tries again, and would for ever
+  CHECK(world.group(1).owner == run_of("a", 2));
+  CHECK(world.group(1).epoch == before);
+}

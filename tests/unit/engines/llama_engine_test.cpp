@@ -410,7 +410,7 @@ TEST_CASE("llama: files and options that cannot be are named") {
   how.kv_type = "f17";
   refused(how, errc::invalid_argument, "kv_type");
   how = model_options(1U << 20);
-  refused(how, errc::invalid_argument, "context_tokens");
+  refused(how, errc::invalid_argument, "context is");
   how = model_options(128, 0);
   refused(how, errc::invalid_argument, "sessions");
   how = model_options(128, 1000);

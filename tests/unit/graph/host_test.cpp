@@ -77,12 +77,12 @@ TEST_CASE("lines and the end of a child") {
 
 TEST_CASE("children end when told to, and are killed when they do not") {
   auto polite = shell("exec sleep 100");
-  auto deaf = shell("trap '' TERM; echo deaf; exec sleep 100");
+  auto deaf = shell("trap '' INT TERM; echo deaf; exec sleep 100");
   auto frozen = shell("echo frozen; kill -STOP $$; exec sleep 100");
   REQUIRE(comes_true([&] { return !deaf.read_lines().empty(); }));
   REQUIRE(comes_true([&] { return !frozen.read_lines().empty(); }));
   child_process::end_all({&polite, &deaf, &frozen}, 300ms);
-  CHECK(describe_ending(*polite.ended()).find("signal 15") != std::string::npos);
+  CHECK(describe_ending(*polite.ended()).find("signal 2") != std::string::npos);
   CHECK(describe_ending(*deaf.ended()).find("signal 9") != std::string::npos);
   CHECK(frozen.ended().has_value());
 }

@@ -29,7 +29,7 @@ constexpr const char* whole = R"(
 name = "two-racks"
 
 [defaults]
-commit = "quorum:2"
+commit = "quorum:1"
 every_tokens = "auto"
 heartbeat_ms = 50
 suspect_ms = 200
@@ -84,7 +84,7 @@ transport = "ucx-shm"
 deployment whole_as_structs(const folder& in) {
   deployment wanted;
   wanted.name = "two-racks";
-  wanted.commit = "quorum:2";
+  wanted.commit = "quorum:1";
   wanted.every_tokens = 1;
   wanted.heartbeat = 50ms;
   wanted.suspect_after = 200ms;

@@ -91,6 +91,9 @@ const std::vector<refusal> refusals{
     {20, "labels = { rack = 1 }", "f.toml:20: actor.a.labels.rack: expected a text, found 1"},
     {27, "to = 1", "f.toml:27: link[1].to: expected the id of a node, or an array of them, found 1"},
     // values
+    {4, "commit = \"quorum:2\"",
+     "f.toml:31: defaults.commit: expected \"quorum:1\" at most, for no node has more links, found "
+     "\"quorum:2\""},
     {4, "commit = \"quorum:0\"",
      "f.toml:4: defaults.commit: expected \"async\", \"semi-sync\", \"quorum:K\" with K from 1 to 9, or "
      "\"strict\", found "
@@ -202,6 +205,10 @@ TEST_CASE("a model that is not there, and a variable that is not set") {
   CHECK(parse_deployment(with_model("env:BATON_NO_SUCH"), "f.toml", "a").failure().what ==
         "f.toml:19: actor.a.engine.model: expected the name of an environment variable that is set, found "
         "\"env:BATON_NO_SUCH\"");
+  ::setenv("BATON_NO_FILE", "/none.gguf", 1);
+  CHECK(parse_deployment(with_model("env:BATON_NO_FILE"), "f.toml", "a").failure().what ==
+        "f.toml:19: actor.a.engine.model: expected a model file that can be read at \"/none.gguf\", found "
+        "\"env:BATON_NO_FILE\"");
 }
 
 TEST_CASE("a file without parts, and a process that it does not have") {
