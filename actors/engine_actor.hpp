@@ -11,13 +11,14 @@ namespace baton::actors {
 /// imports replicated ones between steps. Between any two evaluations it takes the orders that have arrived,
 /// so a long prompt never holds up other sessions or imports for more than one batch.
 ///
-/// | message | effect |
-/// |---|---|
-/// | `run_engine` | the session joins the loop: `engine_step` to the primary after each batch, until finished
-/// | | `allow_engine` | the log may grow further | | `stop_engine` | the run ends; nothing more of it is
-/// reported | | `cut_engine`, `drop_engine` | rows are forgotten | | `import_order` | rows are appended, then
-/// `import_done` to the standby | | `export_order` | rows are exported for a link that lacks them | |
-/// `export_policy` | after how many tokens fresh rows go out; sent back once it holds |
+/// - `run_engine`: the session joins the loop; `engine_step` to the primary after each batch, until finished.
+/// - `allow_engine`: the log may grow further.
+/// - `pause_engine`: the run ends with its rows exported, and a last `engine_step` says so.
+/// - `stop_engine`: the run ends; nothing more of it is reported.
+/// - `cut_engine`, `drop_engine`: rows are forgotten.
+/// - `import_order`: rows are appended, then `import_done` to the standby.
+/// - `export_order`: rows are exported for a link that lacks them.
+/// - `export_policy`: after how many tokens fresh rows go out; sent back once it holds.
 engine_actor spawn_engine_actor(caf::actor_system& system, std::shared_ptr<node_parts> node);
 
 }  // namespace baton::actors

@@ -18,6 +18,8 @@ namespace baton::actors {
 /// | `gateway_registration`, handle | `heartbeat_ack` | the gateway is told of every change |
 /// | `heartbeat` | `heartbeat_ack` | the node's lease is renewed |
 /// | `in_sync_change` | `in_sync_reply` | compare-and-swap |
+/// | `hand_over` | `in_sync_reply` | compare-and-swap of the owner, for a planned move |
+/// | drain, a node's name, on or off | whether it is alive | it is to own nothing, or may again |
 /// | `status` | JSON | for people |
 /// | `tick` | | silence becomes suspicion |
 result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system,
