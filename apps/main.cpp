@@ -23,8 +23,10 @@ constexpr const char* footer = R"(Exit codes:
 
 Each command has its own help: baton demo --help)";
 
-const std::map<std::string, demo::loss> losses{
-    {"kill", demo::loss::killed}, {"stop", demo::loss::frozen}, {"cut", demo::loss::cut}};
+const std::map<std::string, demo::loss> losses{{"kill", demo::loss::killed},
+                                               {"stop", demo::loss::frozen},
+                                               {"cut", demo::loss::cut},
+                                               {"term", demo::loss::ended}};
 
 /// What each command was given, and the one that was chosen.
 struct arguments {
@@ -109,9 +111,11 @@ CLI::App* add_demo(CLI::App& app, arguments& into) {
       "Start a cluster on this machine, stream an answer, lose the node that serves it, and watch it go on");
   auto& scenario = into.demo.scenario;
   command
-      ->add_option("--kill", scenario.how,
-                   "How the node is lost: kill (SIGKILL), stop (SIGSTOP), cut (its network link; needs root)")
-      ->transform(CLI::CheckedTransformer(losses, CLI::ignore_case).description("kill|stop|cut"))
+      ->add_option(
+          "--kill", scenario.how,
+          "How the node is lost: kill (SIGKILL), stop (SIGSTOP), cut (its network link; needs root), "
+          "term (SIGTERM: it hands over first)")
+      ->transform(CLI::CheckedTransformer(losses, CLI::ignore_case).description("kill|stop|cut|term"))
       ->default_str("kill");
   command->add_option("--tokens", scenario.tokens, "Tokens of the answer")
       ->check(CLI::Range(2U, 65536U))

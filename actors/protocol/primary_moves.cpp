@@ -14,8 +14,9 @@ constexpr position nearly = limits::delta_tokens;
 
 void primary_table::want_moves(const cluster_view& view, time_point now, primary_effects& effects) {
   for (auto& [id, group] : groups_) {
-    const auto wanted = std::find_if(view.moves.begin(), view.moves.end(), [&](const group_move& it) {
-      return it.group == id && it.epoch == group.record.epoch;
+    const group_record& record = group.record;
+    const auto wanted = std::find_if(view.moves.begin(), view.moves.end(), [&record](const group_move& it) {
+      return it.group == record.group && it.epoch == record.epoch;
     });
     group.wanted = wanted == view.moves.end() ? process_id{} : wanted->to;
     if (group.move_to != group.wanted && !group.move_asked) resume(group, now, effects);

@@ -33,7 +33,7 @@ std::string reprefill_row(const scenario_result& outcome, const scenario_options
 }  // namespace
 
 const char* name_of(loss how) {
-  return how == loss::killed ? "kill" : how == loss::frozen ? "stop" : "cut";
+  return how == loss::killed ? "kill" : how == loss::frozen ? "stop" : how == loss::ended ? "term" : "cut";
 }
 
 std::string table_of(const scenario_result& outcome, const scenario_options& asked,

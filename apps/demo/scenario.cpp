@@ -28,6 +28,8 @@ const char* words_for(loss how) {
       return "frozen (SIGSTOP)";
     case loss::cut:
       return "cut off (its network link is down)";
+    case loss::ended:
+      return "told to end (SIGTERM)";
   }
   return "lost";
 }
@@ -123,6 +125,7 @@ void scenario::lose(const std::string& node) {
   victim_ = node;
   const auto done = how_.how == loss::killed   ? cluster_.signal(node, SIGKILL)
                     : how_.how == loss::frozen ? cluster_.signal(node, SIGSTOP)
+                    : how_.how == loss::ended  ? cluster_.signal(node, SIGTERM)
                                                : cluster_.set_link(node, false);
   if (!done) loss_failure_ = done.failure();
 }
@@ -262,9 +265,9 @@ result<void> scenario::run_reprefill() {
 }
 
 result<void> scenario::wake() {
-  return how_.how == loss::killed   ? cluster_.restart(victim_)
-         : how_.how == loss::frozen ? cluster_.signal(victim_, SIGCONT)
-                                    : cluster_.set_link(victim_, true);
+  return how_.how == loss::killed || how_.how == loss::ended ? cluster_.restart(victim_)
+         : how_.how == loss::frozen                          ? cluster_.signal(victim_, SIGCONT)
+                                                             : cluster_.set_link(victim_, true);
 }
 
 turn_request scenario::follow_up(const std::string& session, const std::string& question) const {
@@ -292,7 +295,7 @@ result<std::string> scenario::status_without_victim() {
 /// The lost node comes back believing what it believed. It must own nothing, and both conversations must go
 /// on alike.
 result<void> scenario::check_zombie() {
-  if (how_.how == loss::killed || victim_.empty()) return {};
+  if ((how_.how != loss::frozen && how_.how != loss::cut) || victim_.empty()) return {};
   screen_.progress("node " + victim_ + " comes back: does it change anything?");
   const auto before = status_without_victim();
   if (!before) return before.failure();

@@ -13,7 +13,8 @@ namespace baton::apps::demo {
 enum class loss : std::uint8_t {
   killed,  ///< SIGKILL
   frozen,  ///< SIGSTOP
-  cut      ///< its network link goes down
+  cut,     ///< its network link goes down
+  ended    ///< SIGTERM: it hands over first
 };
 
 struct scenario_options {
