@@ -35,6 +35,7 @@ struct orchestrator_state {
   protocol::change_ticket next_ticket = 1;
   bool view_changed = false;
   std::size_t failovers_logged = 0;
+  steady::time_point told_of_failure{};
 
   using pointer = orchestrator_core_actor::stateful_pointer<orchestrator_state>;
 
@@ -67,8 +68,7 @@ struct orchestrator_state {
   protocol::cluster_effects swapped(const protocol::swap_record& swap) {
     auto written = store->swap(swap.desired, swap.expected, swap.new_epoch);
     if (written) return table->on_swapped(true, *written, steady::now());
-    log().error("compare-and-swap failed group={} reason={}", raw(swap.desired.group),
-                written.failure().what);
+    tell_of_failure(swap.desired.group, written.failure());
     // Go on from what the store really has; what is still due is tried again on a tick.
     if (const auto records = store->load())
       for (const group_record& known : *records)
@@ -76,6 +76,13 @@ struct orchestrator_state {
     group_record none;
     none.group = swap.desired.group;
     return table->on_swapped(false, none, steady::now());
+  }
+
+  /// Once a second at most: what is due is tried again on every tick.
+  void tell_of_failure(group_id group, const error& why) {
+    if (steady::now() - told_of_failure < 1s) return;
+    told_of_failure = steady::now();
+    log().error("compare-and-swap failed group={} reason={}", raw(group), why.what);
   }
 
   void publish(pointer self) {

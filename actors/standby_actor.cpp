@@ -28,7 +28,7 @@ struct standby_state {
 
   void drop(pointer self, const protocol::drop_rows& order) {
     self->send(node->engine_loop, protocol::drop_engine{order.session});
-    node->places->give_back();
+    if (order.place_unused) node->places->give_back();
   }
 
   void on_unpacked(pointer self, const unpacked_rows& rows) {

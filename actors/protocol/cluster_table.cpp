@@ -49,9 +49,32 @@ bool cluster_table::swap(group_record desired, std::uint64_t expected, bool new_
 
 // --- membership --------------------------------------------------------------------------------------------
 
+bool cluster_table::silent(const member& node, time_point now) const {
+  return now - node.heard > how_.suspect_after;
+}
+
+/// Not one of the living is heard: then it is this process that is cut off, or was stopped, and nobody could
+/// take anything over anyway.
+bool cluster_table::hears_nobody(time_point now) const {
+  bool any = false;
+  for (const auto& [name, node] : nodes_) {
+    if (node.alive && !silent(node, now)) return false;
+    any = any || node.alive;
+  }
+  return any;
+}
+
+/// Somebody is heard again: the silence of the others counts from here.
+void cluster_table::listen_again(time_point now) {
+  if (!hears_nobody(now)) return;
+  for (auto& [name, node] : nodes_)
+    node.heard = node.progressed = now;
+}
+
 cluster_effects cluster_table::on_node(const node_registration& node, time_point now) {
   cluster_effects effects;
   if (replaced(node.node)) return effects;
+  listen_again(now);
   const auto known = nodes_.find(node.node.name);
   if (known != nodes_.end() && known->second.registration.node != node.node && known->second.alive)
     lose(known->second, "restarted", now, effects);
@@ -99,6 +122,7 @@ heartbeat_ack cluster_table::on_heartbeat(const heartbeat& beat, time_point now,
   const auto found = nodes_.find(beat.node.name);
   if (found == nodes_.end() || found->second.registration.node != beat.node) return ack;
   ack.known = true;
+  listen_again(now);
   member& node = found->second;
   node.heard = now;
   node.busy = beat.busy;
@@ -130,6 +154,7 @@ cluster_effects cluster_table::on_lost(const process_id& who, const std::string&
     return effects;
   }
   const auto node = nodes_.find(who.name);
+  if (hears_nobody(now)) return effects;  // its connection has ended at last, like all others
   if (node != nodes_.end() && node->second.registration.node == who && node->second.alive)
     lose(node->second, cause, now, effects);
   return effects;
@@ -153,11 +178,12 @@ cluster_effects cluster_table::on_tick(time_point now) {
   const bool late = now - std::exchange(ticked_at_, now) > 5 * how_.tick_period;
   if (late && !std::exchange(overslept_, true)) return effects;
   overslept_ = false;
+  if (hears_nobody(now)) return effects;
   // All who are dead are, before the first of their groups is given away: none may go to another of them.
   std::vector<std::pair<member*, const char*>> dead;
   for (auto& [name, node] : nodes_) {
     if (!node.alive) continue;
-    if (now - node.heard > how_.suspect_after)
+    if (silent(node, now))
       dead.emplace_back(&node, "no heartbeat");
     else if (node.busy && now - node.progressed > how_.stalled_after)
       dead.emplace_back(&node, "engine stalled");

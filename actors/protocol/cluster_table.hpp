@@ -110,6 +110,9 @@ class cluster_table {
     process_id owner{};  // the new one, if the change names one
   };
 
+  [[nodiscard]] bool silent(const member& node, time_point now) const;
+  [[nodiscard]] bool hears_nobody(time_point now) const;
+  void listen_again(time_point now);
   void lose(member& node, const std::string& cause, time_point now, cluster_effects& effects);
   void fail_over(const group_record& record, const std::string& cause, time_point now,
                  cluster_effects& effects);

@@ -88,7 +88,7 @@ replica_set::replica* replica_set::place(peer_handle from, group_id group, baton
                                          replica_effects& effects) {
   auto found = replicas_.find(session);
   if (found == replicas_.end()) {
-    if (replicas_.size() >= how_.sessions || !how_.places->take()) {
+    if (!find_place(effects)) {
       effects.push_back(problem(from, session, group, errc::no_room, false));
       return nullptr;
     }
@@ -108,7 +108,24 @@ replica_set::replica* replica_set::place(peer_handle from, group_id group, baton
   held.epoch = epoch;
   held.peer = from;
   held.sequence = sequence;
+  held.touched = ++frames_;
   return &held;
+}
+
+/// One that is unused while the share lasts; else that of a replica that nobody keeps any more: its group has
+/// another owner since the last word about it. A new owner does not know of what it never held, and so never
+/// drops it. If it does know, it sends all of it again; until then it does not count this standby in sync.
+bool replica_set::find_place(replica_effects& effects) {
+  if (replicas_.size() < how_.sessions && how_.places->take()) return true;
+  auto oldest = replicas_.end();
+  for (auto it = replicas_.begin(); it != replicas_.end(); ++it)
+    if (it->second.epoch < highest_epoch(it->second.group) &&
+        (oldest == replicas_.end() || it->second.touched < oldest->second.touched))
+      oldest = it;
+  if (oldest == replicas_.end()) return false;
+  effects.emplace_back(drop_rows{oldest->first, false});
+  replicas_.erase(oldest);
+  return true;
 }
 
 /// Rows between `synced` and `expected` are under way: nothing of them counts any more.

@@ -50,9 +50,11 @@ struct cut_rows {
   position length = 0;
 };
 
-/// The session is gone: free its rows, and give its place back after that.
+/// The session is gone: free its rows. Its place is given back after that, unless another replica has it
+/// already.
 struct drop_rows {
   session_id session{};
+  bool place_unused = true;
 };
 
 /// Another node owns, under a higher epoch, a group that this node believes to own itself.
@@ -157,6 +159,7 @@ class replica_set {
     baton::epoch epoch{};                     // of the last frame
     peer_handle peer = 0;
     std::uint64_t sequence = 0;  // of the last records or probes
+    std::uint64_t touched = 0;   // when the last frame came, in the order of frames
     bool astray = false;  // records were refused, or the owner is another: none counts until probes have come
   };
   struct group_state {
@@ -174,12 +177,14 @@ class replica_set {
                     replica_effects& effects);
   replica* place(peer_handle from, group_id group, baton::epoch epoch, session_id session,
                  std::uint64_t sequence, replica_effects& effects);
+  bool find_place(replica_effects& effects);
   void cut_rows_to(replica& held, position length, replica_effects& effects);
   void give_up_landings(replica& held, replica_effects& effects);
   errc judge(const delta_descriptor& rows, const replica* held) const;
 
   options how_;
   counters counters_;
+  std::uint64_t frames_ = 0;
   std::uint64_t next_generation_ = 1;  // over all sessions: none is used twice
   std::map<group_id, group_state> groups_;
   std::unordered_map<session_id, replica> replicas_;

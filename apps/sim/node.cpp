@@ -455,7 +455,7 @@ void node::carry_out_standby(protocol::replica_effects effects, const gpu::stagi
       to_engine([this, order = protocol::cut_engine{cut->session, cut->length, 0}] { loop_->cut(order); });
     else if (const auto* drop = std::get_if<protocol::drop_rows>(&effect)) {
       to_engine([this, session = drop->session] { loop_->drop(session); });
-      places_->give_back();
+      if (drop->place_unused) places_->give_back();
     } else if (const auto* higher = std::get_if<protocol::superseded>(&effect))
       to_primary([this, higher = *higher] { return table_->on_fenced(higher.group, higher.epoch); });
   }

@@ -278,18 +278,37 @@ TEST_CASE("a suspected node that comes back gets a group of its own and never it
   CHECK(reply.record == after);
 }
 
-TEST_CASE("a lone node that was suspected gets its group back under a higher epoch") {
-  cluster_world world;
+TEST_CASE("who hears nobody judges nobody") {
+  cluster_world world = three_nodes();
   world.gateway();
-  world.node("a");
   const epoch before = world.group(1).epoch;
+  const auto all = world.beating;
   world.beating.clear();
-  world.pass(200ms);
-  CHECK(world.group(1).owner == nobody);
-  world.beat(run_of("a"));
+  world.pass(5s);
+  for (const auto& [name, who] : all)
+    world.lost(who);  // their connections end as well
   CHECK(world.group(1).owner == run_of("a"));
-  CHECK(world.group(1).epoch > before);
-  CHECK(world.store.size() == 1);
+  CHECK(world.table->failovers().empty());
+  SECTION("all are heard again, one after the other") {
+    world.beat(run_of("c"));
+    world.tick();
+    world.beating = all;
+    world.pass(1s);
+    CHECK(world.group(1).owner == run_of("a"));
+    CHECK(world.group(1).epoch == before);
+  }
+  SECTION("one comes back, the others do not") {
+    world.beating["c"] = run_of("c");
+    world.pass(limits::suspect_after);
+    CHECK(world.group(1).owner == run_of("a"));
+    world.pass(limits::heartbeat * 2);
+    CHECK(world.group(1).owner == run_of("c"));
+  }
+  SECTION("one registers anew") {
+    world.node("b", 2);
+    world.pass(limits::suspect_after + limits::heartbeat);
+    CHECK(world.group(1).owner == run_of("b", 2));
+  }
 }
 
 TEST_CASE("a node outside its sets after a suspicion is put in again only on demand") {

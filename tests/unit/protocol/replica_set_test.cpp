@@ -476,6 +476,38 @@ TEST_CASE("replica_set: no replica begins without a place in the engine") {
   CHECK_FALSE(probe(2).has_problem);
 }
 
+TEST_CASE("replica_set: what no owner keeps makes room") {
+  replica_set standby{usual()};
+  const auto probe = [&](std::uint64_t id, std::uint64_t under) {
+    return standby.on_resync(under, {group, baton::epoch{under}, session_id{id}, {}});
+  };
+  for (std::uint64_t id = 1; id <= 4; ++id)
+    probe(id, 5);
+  CHECK(ack_of(probe(5, 5)).problem == errc::no_room);  // all are kept by the owner of now
+  CHECK_FALSE(ack_of(probe(2, 6)).has_problem);         // another owner, which knows of 2 only
+  const auto fifth = probe(5, 6);
+  REQUIRE(only<drop_rows>(fifth) != nullptr);
+  CHECK(only<drop_rows>(fifth)->session == session_id{1});
+  CHECK_FALSE(only<drop_rows>(fifth)->place_unused);  // 5 has it
+  CHECK_FALSE(ack_of(fifth).has_problem);
+  CHECK_FALSE(ack_of(probe(6, 6)).has_problem);
+  CHECK_FALSE(ack_of(probe(7, 6)).has_problem);
+  CHECK(standby.size() == 4);
+  CHECK(ack_of(probe(8, 6)).problem == errc::no_room);
+}
+
+TEST_CASE("replica_set: sessions that come back of an own group make room first") {
+  replica_set standby{usual()};
+  REQUIRE(standby.promote(group, baton::epoch{6}));
+  std::vector<held_replica> served;
+  for (std::uint64_t id = 1; id <= 4; ++id)
+    served.push_back({group, session_log{session_id{id}, fingerprint}, 0});
+  standby.take_back(group, std::move(served));
+  const auto other = standby.on_resync(1, {group_id{9}, baton::epoch{7}, session_id{9}, {}});
+  CHECK(only<drop_rows>(other) != nullptr);
+  CHECK_FALSE(ack_of(other).has_problem);
+}
+
 TEST_CASE("replica_set: sessions that come back beyond the share of replicas are dropped") {
   replica_set standby{usual()};
   REQUIRE(standby.promote(group, baton::epoch{6}));
