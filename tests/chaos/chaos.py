@@ -6,6 +6,7 @@ The program is $BATON_BINARY, or that of the release build; CHAOS_SEED is anothe
 any client saw anything of the faults but a pause, if the cluster did not become whole again, or if something was left behind.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -51,8 +52,8 @@ class Run:
             net = parts.enter_context(Network(("control", "a", "b", "c"))) if sandbox.is_inside() else None
             self.cluster = parts.enter_context(Cluster(net))
             self.clients = [Client(self.cluster, manner, self.note) for manner in MANNERS]
-            for client in self.clients:
-                client.learn()
+            with concurrent.futures.ThreadPoolExecutor(len(self.clients)) as learning:
+                list(learning.map(Client.learn, self.clients))
             for client in self.clients:
                 client.start()
             self._watch_quiet()

@@ -12,14 +12,14 @@ import sys
 import time
 
 ETH_P_ALL = 3
-PACKET_IGNORE_OUTGOING = 23  # linux/if_packet.h
+SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23  # linux/socket.h, linux/if_packet.h
 FRAME_BYTES = 1 << 16
 BUFFER_BYTES = 8 << 20
 
 
 def open_device(name):
     device = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(ETH_P_ALL))
-    device.setsockopt(socket.SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    device.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
     device.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
     device.bind((name, 0))
     return device
