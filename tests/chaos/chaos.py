@@ -51,17 +51,23 @@ class Run:
         with contextlib.ExitStack() as parts:
             net = parts.enter_context(Network(("control", "a", "b", "c"))) if sandbox.is_inside() else None
             self.cluster = parts.enter_context(Cluster(net))
-            self.clients = [Client(self.cluster, manner, self.note) for manner in MANNERS]
-            with concurrent.futures.ThreadPoolExecutor(len(self.clients)) as learning:
-                list(learning.map(Client.learn, self.clients))
-            for client in self.clients:
-                client.start()
-            self._watch_quiet()
-            for number, fault in enumerate(self.plan, 1):
-                if not self._step(number, fault):
-                    break
+            try:
+                self._disturb()
+            except AssertionError as failure:
+                self._violate(str(failure))
             self._finish()
         self.seconds = time.monotonic() - self.begun
+
+    def _disturb(self):
+        """The plan, while clients talk; up to the first fault that the cluster does not come back from."""
+        self.clients = [Client(self.cluster, manner, self.note) for manner in MANNERS]
+        with concurrent.futures.ThreadPoolExecutor(len(self.clients)) as learning:
+            list(learning.map(Client.learn, self.clients))
+        for client in self.clients:
+            client.start()
+        self._watch_quiet()
+        for number, fault in enumerate(self.plan, 1):
+            self._step(number, fault)
 
     def note(self, violation):
         """A violation that a client has seen."""
@@ -82,25 +88,20 @@ class Run:
         return max(client.longest_pause(begin, end) for client in self.clients)
 
     def _step(self, number, fault):
-        """One fault and the way back; whether the run can go on."""
+        """One fault and the way back."""
         victim = victim_of(fault, [client.serving for client in self.clients])
         self.now = f"fault {number}, {fault}, {victim}"
         begin = time.monotonic()
-        try:
-            inflict(self.cluster, victim, fault)
-            over = time.monotonic()
-            self.cluster.await_healthy(HEALTHY_TIMEOUT_S)
-            whole = time.monotonic()
-            self._await_progress(whole)
-        except (AssertionError, OSError) as failure:
-            self._violate(str(failure))
-            return False
+        inflict(self.cluster, victim, fault)
+        over = time.monotonic()
+        self.cluster.await_healthy(HEALTHY_TIMEOUT_S)
+        whole = time.monotonic()
+        self._await_progress(whole)
         event = Happened(number, fault.kind, victim, fault.seconds, whole - over, self._longest_pause(begin, whole))
         self.events.append(event)
         self.say(str(event))
         for client in self.clients:
             client.forget_pauses(whole)
-        return True
 
     def _await_progress(self, since):
         for client in self.clients:
@@ -110,7 +111,7 @@ class Run:
         self.now = "at the end"
         for client in self.clients:
             client.stopping.set()
-        for client in self.clients:
+        for client in filter(Client.is_alive, self.clients):
             client.join(END_TIMEOUT_S)
             if client.is_alive():
                 self._violate(f"{client.name} is stuck")

@@ -24,7 +24,8 @@ BINARY = os.path.abspath(os.environ.get("BATON_BINARY") or os.path.join(HERE, ".
 NODES = ("a", "b", "c")
 PROCESSES = ("control", "edge", *NODES)
 ENGINE = '{ type = "toy", sessions = 24, decode_us = 3000 }'
-SUSPECT_S = 0.25
+# Longer than the default: a machine that builds something meanwhile should not add faults of its own to the plan.
+SUSPECT_S = 0.5
 # A turn that nobody serves ends with an error after three leases: longer than any single fault lasts.
 DEFAULTS = f"suspect_ms = {SUSPECT_S * 1000:.0f}\nlease_ms = 2000"
 
@@ -34,7 +35,7 @@ END_TIMEOUT_S = 10
 # A stream that says nothing for this long is stuck: several times what the longest fault and the way back from it take.
 ANSWER_TIMEOUT_S = 30
 # How long everything must look well before it counts: longer than it takes to suspect somebody.
-STABLE_S = 2 * SUSPECT_S
+STABLE_S = 1.2 * SUSPECT_S
 STORE_BYTES = 4 << 20
 TAIL_LINES = 40
 

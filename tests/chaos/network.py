@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from sandbox import Holder
+from support.processes import wait_until
 
 HUB = "10.77.0.1"
 DEVICE = "link0"
@@ -111,3 +112,7 @@ class Network:
 
     def __exit__(self, *_):
         self.end_members()
+        wait_until(lambda: not self.ports_left(), 10, "cables gone with the namespaces behind them")
+        for member in self.numbers:
+            ip("link", "delete", self.relay_ends(member)[0])
+        ip("link", "delete", "hub0")
