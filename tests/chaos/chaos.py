@@ -39,8 +39,8 @@ PROGRESS_TIMEOUT_S = 30
 class Run:
     """One run of a plan. Violations are words; the first one brings the ends of all logs with it."""
 
-    def __init__(self, seed, plan, left_out, say):
-        self.seed, self.plan, self.left_out, self.say = seed, plan, left_out, say
+    def __init__(self, seed, plan, left_out, say, logs=None):
+        self.seed, self.plan, self.left_out, self.say, self.logs = seed, plan, left_out, say, logs
         self.events, self.clients, self.violations, self.leftovers = [], [], [], []
         self.diverged, self.quiet_gap_s, self.seconds = 0, 0.0, 0.0
         self.now = "before the first fault"
@@ -50,7 +50,7 @@ class Run:
     def run(self):
         with contextlib.ExitStack() as parts:
             net = parts.enter_context(Network(("control", "a", "b", "c"))) if sandbox.is_inside() else None
-            self.cluster = parts.enter_context(Cluster(net))
+            self.cluster = parts.enter_context(Cluster(net, self.logs))
             try:
                 self._disturb()
             except AssertionError as failure:
@@ -133,6 +133,7 @@ def parse_arguments():
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--seed", type=int, default=int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(1 << 30)))
     parser.add_argument("--kinds", default="", help=f"of these only: {', '.join(KINDS)}")
+    parser.add_argument("--logs", help="an empty folder for the logs of all processes, which are kept there")
     parser.add_argument("--json", action="store_true", help="print one object instead of the tables")
     return parser.parse_args()
 
@@ -162,7 +163,7 @@ def main():
         print(words, file=sys.stderr if how.json else sys.stdout, flush=True)
 
     say(f"chaos: {how.faults} faults, seed {how.seed}")
-    run = Run(how.seed, make_plan(how.seed, how.faults, kinds), sorted(set(wanted) - set(kinds)), say)
+    run = Run(how.seed, make_plan(how.seed, how.faults, kinds), sorted(set(wanted) - set(kinds)), say, how.logs)
     try:
         run.run()
     except AssertionError as failure:

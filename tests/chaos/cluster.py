@@ -41,10 +41,11 @@ TAIL_LINES = 40
 
 
 class Cluster:
-    """Use it as a context: leaving it ends all processes, and `leftovers` tells what is left then."""
+    """Use it as a context: leaving it ends all processes, and `leftovers` tells what is left after `stop`. Logs go to a folder,
+    and stay there, if one is given."""
 
-    def __init__(self, net=None):
-        self.net = net
+    def __init__(self, net=None, logs=None):
+        self.net, self.logs = net, logs
         self.running, self.pids, self.lost = {}, {}, {}
         self.host = network.HUB if net else "127.0.0.1"
         self.control_host = net.address("control") if net else "127.0.0.1"
@@ -200,7 +201,7 @@ class Cluster:
     # --- what is left
 
     def log_file(self, process):
-        return os.path.join(self.folder, f"{process}.log")
+        return os.path.join(self.logs or self.folder, f"{process}.log")
 
     def log_tail(self, process):
         with open(self.log_file(process), encoding="utf-8", errors="replace") as file:
