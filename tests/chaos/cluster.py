@@ -32,10 +32,12 @@ DEFAULTS = f"suspect_ms = {SUSPECT_S * 1000:.0f}\nlease_ms = 2000"
 START_TIMEOUT_S = 30
 STATUS_TIMEOUT_S = 5
 END_TIMEOUT_S = 10
+LEAVING_TIMEOUT_S = 5
 # A stream that says nothing for this long is stuck: several times what the longest fault and the way back from it take.
 ANSWER_TIMEOUT_S = 30
 # How long everything must look well before it counts: longer than it takes to suspect somebody.
 STABLE_S = 1.2 * SUSPECT_S
+POLL_S = 0.05
 STORE_BYTES = 4 << 20
 TAIL_LINES = 40
 
@@ -154,10 +156,10 @@ class Cluster:
             return answer.read().decode()
 
     def status(self):
-        try:
-            return json.loads(self.get("/baton/status")).get("cluster") or {}
-        except (urllib.error.URLError, OSError):
-            return {}
+        """What the orchestrator itself says: a gateway tells what it last heard from it."""
+        asked = subprocess.run([BINARY, "status", "--orchestrator", f"{self.control_host}:{self.control_port}", "--json",
+                                "--timeout-ms", str(STATUS_TIMEOUT_S * 1000)], capture_output=True, check=False)
+        return json.loads(asked.stdout) if asked.returncode == 0 else {}
 
     def diverged(self):
         """How often an owner contradicted what a client had been given."""
@@ -191,8 +193,9 @@ class Cluster:
             missing = self.missing()
             since = None if missing else since or time.monotonic()
             if time.monotonic() > deadline:
-                raise AssertionError(f"not healthy within {timeout_s} s: {missing or 'it does not last'}")
-            time.sleep(0.02)
+                raise AssertionError(f"not healthy within {timeout_s} s: {missing or 'it does not last'}; "
+                                     f"status {json.dumps(self.status())}")
+            time.sleep(POLL_S)
 
     def client(self):
         return openai.OpenAI(base_url=f"http://{self.host}:{self.http_port}/v1", api_key="none", max_retries=0,
@@ -211,15 +214,19 @@ class Cluster:
         return "\n".join(f"--- the log of {process} ends:\n{self.log_tail(process)}" for process in self.pids)
 
     def leftovers(self):
-        """What is left after `stop`, in words: processes, ports, shared memory, namespaces."""
-        left = [f"process {pid} of {process}" for process, pids in self.pids.items() for pid in pids if is_alive(pid)]
+        """What is left a while after `stop`, in words: processes, ports, shared memory, namespaces. Helpers outlive the process
+        they tidy up after, and the kernel takes namespaces apart after the last process in them."""
         if self.net:
             self.net.end_members()
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not self._left(), LEAVING_TIMEOUT_S, "nothing left")
+        return self._left()
+
+    def _left(self):
+        left = [f"process {pid} of {process}" for process, pids in self.pids.items() for pid in pids if is_alive(pid)]
         if sandbox.is_inside():
-            left += [f"process {pid}" for pid in sandbox.processes_left()]
+            left += [f"process {pid}: {words}" for pid, words in sandbox.processes_left()]
         left += [f"port {port}" for host, port in ((self.control_host, self.control_port), (self.host, self.http_port))
                  if listens(port, host)]
         left += [f"/dev/shm/{name}" for name in set(os.listdir("/dev/shm")) - self.shared_memory]
-        with contextlib.suppress(AssertionError):  # the kernel takes namespaces apart after the last process in them
-            wait_until(lambda: not (self.net and self.net.ports_left()), 5, "namespaces gone")
         return left + [f"the namespace behind {port}" for port in (self.net.ports_left() if self.net else ())]

@@ -1,5 +1,6 @@
 """A world of the run's own: its network, its mounts with /dev/shm, its process ids. All of it ends with the run, and what is
 in it at the end was left by the run."""
+import contextlib
 import os
 import shutil
 import subprocess
@@ -70,6 +71,8 @@ class Holder:
 
 
 def processes_left():
-    """The processes in here besides this program."""
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return [pid for pid in pids if pid != os.getpid() and is_alive(pid)]
+    """The processes in here besides this program: (id, command)."""
+    for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+        if pid != os.getpid() and is_alive(pid):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                yield pid, file.read().replace("\0", " ").strip()
