@@ -32,6 +32,7 @@ from support.processes import wait_until  # noqa: E402
 HEALTHY_TIMEOUT_S = 30
 END_TIMEOUT_S = 60
 QUIET_S = 1.0
+VIOLATIONS_SHOWN = 20
 # For a pause that is still on when the cluster is whole: it is known only when it has ended.
 PROGRESS_TIMEOUT_S = 30
 
@@ -75,7 +76,8 @@ class Run:
 
     def _violate(self, what):
         self.violations.append(f"{self.now}: {what}")
-        self.say(f"  VIOLATION  {self.violations[-1]}")
+        if len(self.violations) <= VIOLATIONS_SHOWN:
+            self.say(f"  VIOLATION  {self.violations[-1]}")
         if len(self.violations) == 1:
             self.say(self.cluster.log_tails())
 

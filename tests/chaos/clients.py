@@ -9,6 +9,7 @@ TOPICS = ("Tell me of the sea.", "Why do lamps go out?")
 TURNS = ("", "Go on.", "And how does it end?")
 PAUSE_KEPT_S = 0.02
 LEARNING_ATTEMPTS = 5
+PAUSE_AFTER_ERROR_S = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Client(threading.Thread):
                 answer = self._ask(client, topic, turn, wanted, session)
             except Exception as failure:  # whatever it is, a client has seen it
                 self.errors += 1
+                self.stopping.wait(PAUSE_AFTER_ERROR_S)
                 return self._tell("client error", f"{session!r} turn {turn}: {type(failure).__name__}: {failure}")
             finally:
                 self.serving = None
