@@ -134,7 +134,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--seed", type=int, default=int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(1 << 30)))
-    parser.add_argument("--kinds", default="", help=f"of these only: {', '.join(KINDS)}")
+    parser.add_argument("--kinds", default="", help=f"those only, of: {', '.join(KINDS)}")
     parser.add_argument("--logs", help="an empty folder for the logs of all processes, which are kept there")
     parser.add_argument("--json", action="store_true", help="print one object instead of the tables")
     return parser.parse_args()
@@ -156,7 +156,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
     if not os.access(BINARY, os.X_OK):
         sys.exit(f"there is no program {BINARY}; set BATON_BINARY")
-    wanted = [kind.strip() for kind in how.kinds.split(",")] if how.kinds else list(KINDS)
+    wanted = [kind.strip() for kind in how.kinds.split(",")] if how.kinds else [name for name, kind in KINDS.items() if not kind.is_open]
     kinds = [kind for kind in possible_kinds(find_abilities()) if kind in wanted]
     if set(wanted) - set(KINDS) or not kinds:
         sys.exit(f"no such kinds of faults, or none that is possible here: {how.kinds}")

