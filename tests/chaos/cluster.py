@@ -216,17 +216,22 @@ class Cluster:
     def leftovers(self):
         """What is left a while after `stop`, in words: processes, ports, shared memory, namespaces. Helpers outlive the process
         they tidy up after, and the kernel takes namespaces apart after the last process in them."""
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not self._ports_left(), LEAVING_TIMEOUT_S, "no port left")
+        ports = self._ports_left()
         if self.net:
             self.net.end_members()
         with contextlib.suppress(AssertionError):
             wait_until(lambda: not self._left(), LEAVING_TIMEOUT_S, "nothing left")
-        return self._left()
+        return ports + self._left()
+
+    def _ports_left(self):
+        return [f"port {port}" for host, port in ((self.control_host, self.control_port), (self.host, self.http_port))
+                if listens(port, host)]
 
     def _left(self):
         left = [f"process {pid} of {process}" for process, pids in self.pids.items() for pid in pids if is_alive(pid)]
         if sandbox.is_inside():
             left += [f"process {pid}: {words}" for pid, words in sandbox.processes_left()]
-        left += [f"port {port}" for host, port in ((self.control_host, self.control_port), (self.host, self.http_port))
-                 if listens(port, host)]
         left += [f"/dev/shm/{name}" for name in set(os.listdir("/dev/shm")) - self.shared_memory]
         return left + [f"the namespace behind {port}" for port in (self.net.ports_left() if self.net else ())]
