@@ -13,7 +13,7 @@ WERROR ?= OFF
 ARGS ?=
 
 # The rings of tests that `make test` runs, as labels of ctest; the others have targets of their own.
-RINGS := ^(unit|scenarios|simulation|e2e|chaos)$$
+RINGS := ^(unit|scenarios|simulation|e2e)$$
 CTEST := ctest --output-on-failure --no-tests=error --no-label-summary --timeout 300 -j $(JOBS)
 
 LLAMA_PREFIX = $(shell tools/get_llama.sh --where | sed -n 's/^LLAMA_PREFIX=//p')
