@@ -31,13 +31,13 @@ export CCACHE_NOHASHDIR ?= 1
 # Some kernels randomise addresses more than ThreadSanitizer of g++ 12 can place its shadow around.
 FIXED_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: help demo test build sanitizers asan asan-rooms tsan fuzz fuzz-long model model-long format check bench clean \
-  setup python FORCE
+.PHONY: help demo test build sanitizers asan asan-rooms tsan fuzz fuzz-long model model-long chaos \
+  chaos-long format check bench clean setup python FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
 	@echo
-	@echo '  JOBS=n (default 2), ARGS="..." for demo, PRESET=dev|release|asan|tsan for build, WERROR=ON'
+	@echo '  JOBS=n (default 2), ARGS="..." for demo and chaos, PRESET=dev|release|asan|tsan for build, WERROR=ON'
 
 demo: build/release/configured ## set up, build, and watch a stream outlive the node that serves it
 	@cmake --build build/release -j $(JOBS) --target baton
@@ -90,6 +90,13 @@ model: setup ## check the model of the protocol: every reachable state, every ru
 
 model-long: setup ## the same with larger sizes
 	@python3 tests/model/check.py --long $(ARGS)
+
+chaos: build/release/configured python ## 20 real faults under clients that stream; CHAOS_SEED=n repeats a run
+	@cmake --build build/release -j $(JOBS) --target baton
+	@$(PYTHON) -B tests/chaos/chaos.py $(ARGS)
+
+chaos-long: ## the same with 500 faults
+	@$(MAKE) chaos ARGS='--faults 500 $(ARGS)'
 
 clean: ## remove the build directories (what was downloaded stays in the cache)
 	@rm -rf build

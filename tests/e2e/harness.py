@@ -9,11 +9,10 @@ import contextlib
 import json
 import os
 import queue
-import random
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -22,23 +21,15 @@ import urllib.error
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from support.answers import Answer, ask  # noqa: E402, F401 (tests have them from here)
+from support.deployments import deployment_text  # noqa: E402
+from support.processes import free_port, is_alive, listens, wait_until  # noqa: E402
+
 BINARY = os.path.abspath(os.environ.get("BATON_BINARY") or os.path.join(HERE, "../../build/release/apps/baton"))
 START_TIMEOUT_S = 30
 ANSWER_TIMEOUT_S = 30
-
-TOY = '{ type = "toy", sessions = 12, decode_us = 2000 }'
-
-
-def free_port():
-    """A port of 127.0.0.1 that nobody listens on, outside of the range that outgoing connections are given."""
-    while True:
-        port = random.randrange(20000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
 
 
 class SharedMemory:
@@ -79,53 +70,6 @@ class SharedMemory:
 
 
 SHARED_MEMORY = SharedMemory()
-
-
-def is_alive(pid):
-    """Whether a process runs; one that has ended and waits to be reaped does not."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
-
-
-def listens(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def wait_until(condition, timeout_s, what):
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"{what} within {timeout_s} s")
-
-
-def deployment_text(control_port, http_port, nodes=("a", "b", "c"), engine=TOY, links=True, defaults=""):
-    text = f"""
-[deployment]
-name = "e2e"
-[defaults]
-{defaults}
-[[actor]]
-id = "control"
-type = "orchestrator"
-listen = "127.0.0.1:{control_port}"
-store = "sqlite:state.db"
-[[actor]]
-id = "edge"
-type = "gateway"
-listen = "127.0.0.1:{http_port}"
-"""
-    for node in nodes:
-        text += f'[[actor]]\nid = "{node}"\ntype = "node"\nengine = {engine}\n'
-    for node in nodes if links and len(nodes) > 1 else ():
-        others = ", ".join(f'"{other}"' for other in nodes if other != node)
-        text += f'[[link]]\nfrom = "{node}"\nto = [{others}]\n'
-    return text
 
 
 class Deployment:
@@ -234,46 +178,10 @@ class Deployment:
         self.folder.cleanup()
 
 
-class Answer:
-    """All that a client saw of one streamed answer."""
-
-    def __init__(self):
-        self.text, self.finish, self.usage, self.positions, self.nodes, self.end = "", None, None, [], [], None
-
-    def take(self, chunk):
-        for choice in chunk.choices:
-            delta = getattr(choice, "delta", None)
-            self.text += (delta.content if delta else choice.text) or ""
-            self.finish = choice.finish_reason or self.finish
-        if chunk.usage:
-            self.usage = (chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
-        trace = (chunk.model_extra or {}).get("baton") or {}
-        if "position" in trace:
-            self.positions.append(trace["position"])
-            self.nodes.append(trace["node"])
-        if "failovers" in trace:
-            self.end = trace
-
-    @property
-    def seen(self):
-        """What must not depend on faults."""
-        return self.text, self.finish, self.usage
-
-
 def stream(deployment, messages, session=None, seen=None, **how):
     """Streams one chat answer; `seen(answer)` is called after each chunk."""
-    extra = {"baton": {"trace": True}, "ignore_eos": how.pop("ignore_eos", True)}
-    if session:
-        extra["session_id"] = session
-    answer = Answer()
-    with deployment.client() as client, client.chat.completions.create(
-            model="toy", messages=messages, stream=True, stream_options={"include_usage": True}, extra_body=extra,
-            **{"max_tokens": 60, "temperature": 0, "seed": 5, **how}) as chunks:
-        for chunk in chunks:
-            answer.take(chunk)
-            if seen:
-                seen(answer)
-    return answer
+    with deployment.client() as client:
+        return ask(client, messages, session, seen, **how)
 
 
 def run(*arguments, timeout_s=60, **how):

@@ -1,0 +1,1 @@
+"""What the tests that start the real program share."""

@@ -1,0 +1,37 @@
+"""Deployment files."""
+
+TOY = '{ type = "toy", sessions = 12, decode_us = 2000 }'
+
+
+def address(of):
+    """An address, or a port of 127.0.0.1."""
+    return of if isinstance(of, str) else f"127.0.0.1:{of}"
+
+
+def deployment_text(control, http, nodes=("a", "b", "c"), engine=TOY, links=True, defaults="", store="state.db", more=None):
+    """An orchestrator "control" and a gateway "edge" at these addresses or ports, and nodes that are standbys of each other;
+    `more` has further lines of an actor, by its id."""
+    more = more or {}
+    text = f"""
+[deployment]
+name = "test"
+[defaults]
+{defaults}
+[[actor]]
+id = "control"
+type = "orchestrator"
+listen = "{address(control)}"
+store = "sqlite:{store}"
+{more.get("control", "")}
+[[actor]]
+id = "edge"
+type = "gateway"
+listen = "{address(http)}"
+{more.get("edge", "")}
+"""
+    for node in nodes:
+        text += f'[[actor]]\nid = "{node}"\ntype = "node"\nengine = {engine}\n{more.get(node, "")}\n'
+    for node in nodes if links and len(nodes) > 1 else ():
+        others = ", ".join(f'"{other}"' for other in nodes if other != node)
+        text += f'[[link]]\nfrom = "{node}"\nto = [{others}]\n'
+    return text
