@@ -156,7 +156,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
     if not os.access(BINARY, os.X_OK):
         sys.exit(f"there is no program {BINARY}; set BATON_BINARY")
-    wanted = [kind.strip() for kind in how.kinds.split(",")] if how.kinds else [name for name, kind in KINDS.items() if not kind.is_open]
+    wanted = [kind.strip() for kind in how.kinds.split(",")] if how.kinds else list(KINDS)
     kinds = [kind for kind in possible_kinds(find_abilities()) if kind in wanted]
     if set(wanted) - set(KINDS) or not kinds:
         sys.exit(f"no such kinds of faults, or none that is possible here: {how.kinds}")

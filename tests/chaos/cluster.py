@@ -144,6 +144,15 @@ class Cluster:
         self.running[process].wait()
         self.running[process].stdout.close()
 
+    def end(self, process):
+        """SIGTERM, and its end with 0; `healthy` asks for another incarnation from now on."""
+        self.lost[process] = self._life_of(process, self.status())
+        self.running[process].terminate()
+        code = self.running[process].wait(timeout=END_TIMEOUT_S)
+        self.running[process].stdout.close()
+        if code != 0:
+            raise AssertionError(f"{process} ended with {code} after SIGTERM")
+
     @staticmethod
     def _life_of(process, status):
         """What tells one life of a process from its next."""

@@ -31,11 +31,17 @@ class Kind:
     victim: str = "node"  # or the name of a process
     seconds: tuple = (0.1, 1.5)
     needs: str = ""  # "network", "mounts", "clocks"
-    is_open: bool = False  # the product does not pass it yet: only on demand
 
 
 def kill(cluster, victim, fault):
     cluster.kill(victim)
+    time.sleep(fault.seconds)
+    cluster.start(victim)
+
+
+def hand_over(cluster, victim, fault):
+    """A planned end: what the node serves moves first."""
+    cluster.end(victim)
     time.sleep(fault.seconds)
     cluster.start(victim)
 
@@ -120,13 +126,14 @@ def kill_while_disk_is_full(cluster, victim, fault):
 KINDS = {
     "kill node": Kind(kill),
     "freeze node": Kind(freeze, seconds=(0.05, 3)),
+    "hand over": Kind(hand_over),
     "kill orchestrator": Kind(kill, victim="control"),
-    "freeze orchestrator": Kind(freeze, victim="control", seconds=(0.05, 3), is_open=True),
+    "freeze orchestrator": Kind(freeze, victim="control", seconds=(0.05, 3)),
     "cut": Kind(cut, seconds=(0.05, 3), needs="network"),
     "cut into": Kind(cut_into, seconds=(0.05, 3), needs="network"),
     "cut out of": Kind(cut_out_of, seconds=(0.05, 3), needs="network"),
-    "cut orchestrator": Kind(cut, victim="control", seconds=(0.05, 8), needs="network", is_open=True),
-    "deafen orchestrator": Kind(cut_into, victim="control", seconds=(0.05, 8), needs="network", is_open=True),
+    "cut orchestrator": Kind(cut, victim="control", seconds=(0.05, 8), needs="network"),
+    "deafen orchestrator": Kind(cut_into, victim="control", seconds=(0.05, 8), needs="network"),
     "delay": Kind(delay, seconds=(0.5, 3), needs="network"),
     "loss": Kind(lose_packets, seconds=(0.5, 3), needs="network"),
     "disk full": Kind(fill_disk, victim="control", seconds=(0.2, 1.5), needs="mounts"),

@@ -9,6 +9,7 @@ import unittest
 from harness import BINARY, Case, Deployment, run, stream, wait_until
 
 TOKENS = 120
+PATIENT = "suspect_ms = 1000\nlease_ms = 3000"  # a busy machine makes nobody look dead
 
 
 def ask(question):
@@ -23,7 +24,7 @@ class Drain(Case):
         return [group["group"] for group in running.status().get("groups", ()) if group["owner"] == node]
 
     def test_a_node_that_serves_is_drained(self):
-        with Deployment() as running:
+        with Deployment(defaults=PATIENT) as running:
             reference = stream(running, ask("tell me"), "reference", max_tokens=TOKENS)
             drained = {}
 
@@ -62,7 +63,7 @@ class Drain(Case):
                        3, "the node is gone")
 
     def test_rolling_restart_under_load(self):
-        with Deployment(defaults="suspect_ms = 1000\nlease_ms = 3000") as running, contextlib.ExitStack() as restarted:
+        with Deployment(defaults=PATIENT) as running, contextlib.ExitStack() as restarted:
             questions = ["one", "two", "three"]
             references = {question: stream(running, ask(question), f"reference {question}", max_tokens=60)
                           for question in questions}
