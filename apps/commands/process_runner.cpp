@@ -163,6 +163,7 @@ void parts::stop() {
 /// last reference to each actor, and messages from peers that are frozen or dead may hold some.
 [[noreturn]] void leave(int code) {
   std::fflush(nullptr);
+  host::give_memory_back_at_our_end();
   ::_exit(code);
 }
 

@@ -19,7 +19,12 @@ namespace {
 
 /// Giving gigabytes back takes a core for a while, just when a successor on this machine may need it.
 constexpr int least_urgent = 19;
+/// So the memory of a process that was killed stays until a successor has taken over and is past its first
+/// steps, which are the slowest for it: the client waits for them.
+constexpr int linger_ms = 400;
 constexpr std::size_t stack_bytes = std::size_t{64} << 10;
+
+volatile bool ends_orderly = false;  // shared with the keeper
 
 /// Runs in our memory, with the thread-local storage of the thread that made it: it must not fail a call of
 /// the C library (which would set that thread's `errno`) nor allocate.
@@ -31,6 +36,7 @@ int wait_for_end(void* argument) {
   pollfd ours{STDIN_FILENO, POLLIN, 0};
   while (::poll(&ours, 1, -1) == 0) {
   }
+  if (!ends_orderly) ::poll(nullptr, 0, linger_ms);
   return 0;
 }
 
@@ -51,6 +57,10 @@ result<void> keep_memory_past_our_end() {
   ::close(process);  // ours; the keeper has its own
   if (keeper < 0) return {errc::io_failed, std::string("clone: ") + std::strerror(failed)};
   return {};
+}
+
+void give_memory_back_at_our_end() {
+  ends_orderly = true;
 }
 
 }  // namespace baton::apps::host
