@@ -112,6 +112,18 @@ void connection::release(const std::string& from, const std::string& to) {
 
 // --- network -----------------------------------------------------------------------------------------------
 
+void connection::forget() {
+  for (end& it : ends_) {
+    it.held.clear();
+    it.lost = nullptr;
+  }
+}
+
+network::~network() {
+  for (const auto& it : made_)
+    if (const auto known = it.lock()) known->forget();
+}
+
 template <class Do>
 void network::each(Do what) {
   std::erase_if(connections_, [](const auto& it) {
@@ -165,6 +177,7 @@ void network::connect(const std::shared_ptr<host>& from, const std::string& addr
     }
     auto made = std::make_shared<connection>(*this, from, to);
     connections_.push_back(made);
+    made_.push_back(connections_.back());
     time_.after(100us, [from, made, up = std::move(up), failed = std::move(failed)] {
       from->run([made, up, failed] { made->open(0) ? up(made) : failed(); });
     });

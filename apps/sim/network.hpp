@@ -38,6 +38,8 @@ class connection : public std::enable_shared_from_this<connection> {
   [[nodiscard]] bool links(const std::string& a, const std::string& b) const {
     return (ends_[0].name == a && ends_[1].name == b) || (ends_[0].name == b && ends_[1].name == a);
   }
+  /// Lets go of what waits in it, which may hold this very connection.
+  void forget();
   [[nodiscard]] bool dead() const { return ends_[0].gone && ends_[1].gone; }
 
  private:
@@ -74,6 +76,9 @@ class network {
   };
 
   network(scheduler& time, dice& random) : time_(time), random_(random) {}
+  ~network();
+  network(const network&) = delete;
+  network& operator=(const network&) = delete;
 
   path& between(const std::string& from, const std::string& to) { return paths_[{from, to}]; }
   void cut(const std::string& from, const std::string& to);
@@ -108,6 +113,7 @@ class network {
   std::map<std::pair<std::string, std::string>, path> paths_;
   std::map<std::string, std::weak_ptr<host>> listening_;
   std::vector<std::weak_ptr<connection>> connections_;
+  std::vector<std::weak_ptr<connection>> made_;  // all there ever were
 };
 
 }  // namespace baton::apps::sim
