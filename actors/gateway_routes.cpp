@@ -49,15 +49,16 @@ const node_view* gateway_routes::view_of(const process_id& node) const {
 }
 
 const group_record* gateway_routes::choose_group(const gateway_sessions& sessions) const {
+  std::map<group_id, std::size_t> of_group;
   std::map<process_id, std::size_t> of_node;
   for (const group_record& record : view_.groups)
-    of_node[record.owner] += sessions.in_group(record.group);
+    of_node[record.owner] += of_group[record.group] = sessions.in_group(record.group);
   const group_record* best = nullptr;
   std::tuple<bool, std::size_t, std::size_t> best_load;
   for (const group_record& record : view_.groups) {
     const node_view* node = view_of(record.owner);
     if (node == nullptr || !node->alive) continue;
-    const std::tuple load{node->draining, of_node[record.owner], sessions.in_group(record.group)};
+    const std::tuple load{node->draining, of_node[record.owner], of_group[record.group]};
     if (best == nullptr || load < best_load) {
       best = &record;
       best_load = load;

@@ -10,6 +10,7 @@ namespace {
 
 struct gpu_state {
   std::shared_ptr<node_parts> node;
+
   void pack(gpu_actor::stateful_pointer<gpu_state> self, const exported_rows& rows) {
     const gpu::kv_layout& layout = node->engine->layout();
     const std::size_t bytes = rows.image->count * layout.bytes_per_token();

@@ -15,6 +15,14 @@ namespace baton::actors {
 namespace {
 
 using namespace graph_text;
+
+/// K of "quorum:K" with K from 1 to 9; nothing for any other rule.
+std::optional<std::ptrdiff_t> quorum_of(std::string_view commit) {
+  constexpr std::string_view prefix = "quorum:";
+  const char last = commit.size() == prefix.size() + 1 ? commit.back() : '0';
+  if (!commit.starts_with(prefix) || last < '1' || last > '9') return std::nullopt;
+  return last - '0';
+}
 using std::chrono::milliseconds;
 
 constexpr std::int64_t most_threads = 256;
@@ -507,14 +515,14 @@ void graph_reader::check_addresses() {
 
 /// A quorum that no node has links enough for would never be more than all of its standbys.
 void graph_reader::check_quorum(const toml::table& file) {
-  constexpr std::string_view prefix = "quorum:";
-  if (!graph_.commit.starts_with(prefix) || graph_.links.empty()) return;
+  const auto quorum = quorum_of(graph_.commit);
+  if (!quorum || graph_.links.empty()) return;
   std::ptrdiff_t most = 0;
   for (const auto& node : graph_.nodes)
     most =
         std::max<std::ptrdiff_t>(most, std::count_if(graph_.links.begin(), graph_.links.end(),
                                                      [&](const auto& link) { return link.from == node.id; }));
-  if (graph_.commit.back() - '0' <= most) return;
+  if (*quorum <= most) return;
   out_.add(std::max<std::size_t>(file.source().end.line, 1), "defaults.commit",
            "expected \"quorum:" + std::to_string(most) + "\" at most, for no node has more links, found " +
                in_quotes(graph_.commit));
@@ -560,11 +568,7 @@ bool is_address(std::string_view text) {
 }
 
 bool is_commit_rule(std::string_view text) {
-  if (text == "async" || text == "semi-sync" || text == "strict") return true;
-  constexpr std::string_view prefix = "quorum:";
-  if (text.substr(0, prefix.size()) != prefix) return false;
-  const auto digits = text.substr(prefix.size());
-  return digits.size() == 1 && digits[0] >= '1' && digits[0] <= '9';
+  return text == "async" || text == "semi-sync" || text == "strict" || quorum_of(text).has_value();
 }
 
 std::vector<std::string> processes_of(const deployment& graph) {

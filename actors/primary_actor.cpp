@@ -101,27 +101,28 @@ struct primary_state {
     if (const auto to = gateways.find(effect.gateway); to != gateways.end())
       self->send(to->second, wire<turn_failure>{effect.failure});
   }
-  void act(pointer self, protocol::ask_in_sync& effect) {
-    const group_id group = effect.change.group;
+  using record_handler = protocol::primary_effects (protocol::primary_table::*)(group_id,
+                                                                                const result<in_sync_reply>&,
+                                                                                protocol::time_point);
+
+  /// Asks the orchestrator for a change of a record; `answered` of the table hears the answer.
+  template <class Change>
+  void wish(pointer self, const Change& change, record_handler answered) {
     if (!orchestrator) return;  // asked again on a tick
-    self->request(orchestrator, limits::request_timeout, wire<in_sync_change>{effect.change})
+    self->request(orchestrator, limits::request_timeout, wire<Change>{change})
         .then(
-            [this, self, group](const wire<in_sync_reply>& reply) {
-              carry_out(self, table->on_in_sync_reply(group, reply.read(), steady::now()));
+            [this, self, group = change.group, answered](const wire<in_sync_reply>& reply) {
+              carry_out(self, ((*table).*answered)(group, reply.read(), steady::now()));
             },
             [](const caf::error&) {});
   }
+  void act(pointer self, protocol::ask_in_sync& effect) {
+    wish(self, effect.change, &protocol::primary_table::on_in_sync_reply);
+  }
   void act(pointer self, protocol::ask_hand_over& effect) {
-    const group_id group = effect.change.group;
-    if (!orchestrator) return;  // asked again on a tick
-    log().info("handing over group={} epoch={} to={}", raw(group), raw(effect.change.epoch),
+    log().info("handing over group={} epoch={} to={}", raw(effect.change.group), raw(effect.change.epoch),
                effect.change.to.name);
-    self->request(orchestrator, limits::request_timeout, wire<hand_over>{effect.change})
-        .then(
-            [this, self, group](const wire<in_sync_reply>& reply) {
-              carry_out(self, table->on_hand_over_reply(group, reply.read(), steady::now()));
-            },
-            [](const caf::error&) {});
+    wish(self, effect.change, &protocol::primary_table::on_hand_over_reply);
   }
   void act(pointer self, protocol::begin_replication& order) { to_all_links(self, order); }
   void act(pointer self, protocol::replicate_records& order) { to_all_links(self, order); }

@@ -58,11 +58,15 @@ CLI::App* add_run(CLI::App& app, arguments& into) {
   return command;
 }
 
-CLI::App* add_status(CLI::App& app, arguments& into) {
-  auto* command = app.add_subcommand("status", "Show the nodes, groups and links of a running deployment");
-  command->add_option("--orchestrator", into.status.orchestrator, "Its address")
+void add_orchestrator(CLI::App& command, std::string& address) {
+  command.add_option("--orchestrator", address, "Its address")
       ->envname("BATON_ORCHESTRATOR")
       ->capture_default_str();
+}
+
+CLI::App* add_status(CLI::App& app, arguments& into) {
+  auto* command = app.add_subcommand("status", "Show the nodes, groups and links of a running deployment");
+  add_orchestrator(*command, into.status.orchestrator);
   command->add_option("--timeout-ms", into.status_timeout_ms, "How long to wait for its answer")
       ->check(CLI::Range(1, 600'000))
       ->capture_default_str();
@@ -74,9 +78,7 @@ CLI::App* add_drain(CLI::App& app, arguments& into) {
   auto* command = app.add_subcommand(
       "drain", "Move all that a node serves to its standbys, without a pause in streams, and keep it so");
   command->add_option("NODE", into.drain.node, "Its id in the deployment")->required();
-  command->add_option("--orchestrator", into.drain.orchestrator, "Its address")
-      ->envname("BATON_ORCHESTRATOR")
-      ->capture_default_str();
+  add_orchestrator(*command, into.drain.orchestrator);
   command->add_option("--timeout-ms", into.drain_timeout_ms, "How long to wait until it owns nothing")
       ->check(CLI::Range(1, 3'600'000))
       ->capture_default_str();

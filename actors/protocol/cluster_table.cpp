@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "actors/protocol/in_sync.hpp"
+
 namespace baton::actors::protocol {
 
 namespace {
@@ -236,8 +238,7 @@ std::vector<group_move> cluster_table::moves() const {
     const group_record* best = nullptr;
     for (const auto& [id, record] : groups_)
       if (runs(record.owner) && !nodes_.at(record.owner.name).draining() && load[record.owner] > 1 &&
-          std::find(record.in_sync.begin(), record.in_sync.end(), node.registration.node) !=
-              record.in_sync.end() &&
+          is_in_sync(record, node.registration.node) &&
           (best == nullptr || load[record.owner] > load[best->owner]))
         best = &record;
     if (best == nullptr) continue;
@@ -250,11 +251,8 @@ std::vector<group_move> cluster_table::moves() const {
 cluster_effects cluster_table::on_hand_over(change_ticket ticket, const hand_over& change, time_point) {
   cluster_effects effects;
   const auto found = groups_.find(change.group);
-  const auto holds_all = [&](const group_record& record) {
-    return std::find(record.in_sync.begin(), record.in_sync.end(), change.to) != record.in_sync.end();
-  };
   if (found == groups_.end() || found->second.epoch != change.epoch || found->second.owner != change.owner ||
-      !runs(change.to) || !holds_all(found->second)) {
+      !runs(change.to) || !is_in_sync(found->second, change.to)) {
     reply(ticket, change.group, false, effects);
     return effects;
   }
@@ -293,8 +291,7 @@ const cluster_table::member* cluster_table::choose_successor(const group_record&
   rank best_rank{};
   for (const auto& [name, node] : nodes_) {
     if (!node.alive || node.registration.node == record.owner) continue;
-    const bool in_sync = std::find(record.in_sync.begin(), record.in_sync.end(), node.registration.node) !=
-                         record.in_sync.end();
+    const bool in_sync = is_in_sync(record, node.registration.node);
     // Rule P1: outside the in-sync set only while a gateway is there to give the log.
     if (!in_sync && gateways_.empty()) continue;
     const group_status* status = status_of(name, record.group);
@@ -318,13 +315,10 @@ void cluster_table::fail_over(const group_record& record, const std::string& cau
   const member* successor = choose_successor(record);
   if (successor == nullptr && record.owner.name.empty()) return;  // nobody yet, and the record says so
   // Rule T3 again: who holds everything may be about to register.
-  const auto in_sync = [&](const process_id& who) {
-    return std::find(record.in_sync.begin(), record.in_sync.end(), who) != record.in_sync.end();
-  };
   const bool awaited = now - started_ < how_.lease &&
                        std::any_of(record.in_sync.begin(), record.in_sync.end(),
                                    [&](const process_id& member) { return !nodes_.contains(member.name); });
-  if (awaited && (successor == nullptr || !in_sync(successor->registration.node))) return;
+  if (awaited && (successor == nullptr || !is_in_sync(record, successor->registration.node))) return;
   group_record desired = record;
   if (successor == nullptr) {
     desired.owner = {};  // who was in sync still is: nobody releases anything without them
@@ -351,9 +345,7 @@ bool cluster_table::may_inherit(const process_id& who, time_point now) const {
     if (runs(record.owner) || (change != pending_.end() && !change->second.owner.name.empty())) continue;
     if (!record.owner.name.empty() && !nodes_.contains(record.owner.name) && now - started_ < how_.lease)
       continue;  // rule T3
-    if (!gateways_.empty() ||
-        std::find(record.in_sync.begin(), record.in_sync.end(), who) != record.in_sync.end())
-      return true;
+    if (!gateways_.empty() || is_in_sync(record, who)) return true;
   }
   return false;
 }
@@ -423,8 +415,7 @@ cluster_effects cluster_table::on_change(change_ticket ticket, const in_sync_cha
       change.standby == change.owner)
     return refuse();
   group_record desired = found->second;
-  const bool in =
-      std::find(desired.in_sync.begin(), desired.in_sync.end(), change.standby) != desired.in_sync.end();
+  const bool in = is_in_sync(desired, change.standby);
   // To take out who is not in is to make sure that an addition asked for under this revision comes too late:
   // it is written all the same.
   if (in == change.add && (in || found->second.revision != change.revision)) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "actors/protocol/in_sync.hpp"
+
 /// Planned moves of a primary_table's groups (docs/protocol.md, M): the standby is caught up while decoding
 /// goes on; then the group rests at the boundary of a step, what is left goes over, and the orchestrator is
 /// asked to make the standby the owner. Whatever goes wrong, the group goes on where it rests.
@@ -38,10 +40,8 @@ bool primary_table::holds_all(const owned_group& group, position short_by) const
 void primary_table::consider_moving(owned_group& group, time_point now, primary_effects& effects) {
   if (!group.at_rest) group.move_to = group.wanted;
   if (group.move_to.name.empty() || group.state != phase::serving) return;
-  const auto& in_sync = group.record.in_sync;
   const auto link = links_.find(group.move_to.name);
-  const bool there = std::find(in_sync.begin(), in_sync.end(), group.move_to) != in_sync.end() &&
-                     link != links_.end() && link->second.up;
+  const bool there = is_in_sync(group.record, group.move_to) && link != links_.end() && link->second.up;
   if (!group.at_rest) {
     if (!there || !holds_all(group, nearly) || now < group.rest_since) return;
     group.at_rest = true;
@@ -77,7 +77,6 @@ primary_effects primary_table::on_hand_over_reply(group_id id, const result<in_s
 void primary_table::on_paused(served& session, time_point now, primary_effects& effects) {
   owned_group& group = *find_group(session.group);
   session.run = 0;
-  session.paused = true;
   if (group.at_rest)
     consider_moving(group, now, effects);
   else
@@ -91,7 +90,8 @@ void primary_table::resume(owned_group& group, time_point now, primary_effects& 
   group.move_asked = false;
   group.rest_since = now + how_.pause_at_most;
   for (auto& [id, session] : sessions_)
-    if (session.group == group.record.group && session.paused && session.live) start_run(session, effects);
+    if (session.group == group.record.group && session.live && session.run == 0 && !session.finished)
+      start_run(session, effects);
 }
 
 }  // namespace baton::actors::protocol

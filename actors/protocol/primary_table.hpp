@@ -242,7 +242,6 @@ class primary_table {
     std::uint64_t generation = 0;  // of the engine's rows
     std::uint64_t cuts = 0;        // truncate records since the session began to be replicated
     position allowed = 0;
-    bool paused = false;    // the run ended for a planned move
     bool live = false;      // a turn is open towards `gateway`
     bool finished = false;  // the engine has generated the last token of it
     process_id gateway{};

@@ -173,7 +173,6 @@ void primary_table::start_run(served& session, primary_effects& effects) {
       session.log.length() > turn.prompt_end ? last_due : std::max<position>(turn.base, 1) - 1;
   session.recomputed = known - std::min(known, rows);
   counters_.recomputed += session.recomputed;
-  session.paused = false;
   session.finished =
       session.log.open_turn() == nullptr || is_complete(turn, session.log.tokens(), how_.context_tokens);
   session.run = 0;

@@ -3,12 +3,10 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <future>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "actors/graph.hpp"
 #include "actors/runtime.hpp"
+#include "apps/commands/orchestrator_call.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/host/terminal.hpp"
 
@@ -16,18 +14,6 @@ namespace baton::apps {
 namespace {
 
 using nlohmann::json;
-
-/// Connecting to a frozen process cannot be given up, so it happens on a thread that may be left behind.
-result<std::string> fetch(const status_options& how) {
-  std::promise<result<std::string>> promise;
-  auto answer = promise.get_future();
-  std::thread([how, promise = std::move(promise)]() mutable {
-    promise.set_value(actors::fetch_status(how.orchestrator, how.timeout));
-  }).detach();
-  if (answer.wait_for(how.timeout) == std::future_status::ready) return answer.get();
-  return {errc::timed_out, "orchestrator " + how.orchestrator + ": no answer within " +
-                               std::to_string(how.timeout.count()) + " ms"};
-}
 
 std::string text_of(const json& object, const char* key) {
   const auto found = object.find(key);
@@ -73,12 +59,9 @@ void print(const json& status) {
 }
 
 int show(const status_options& how) {
-  if (!actors::is_address(how.orchestrator)) {
-    std::fprintf(stderr, "baton: --orchestrator: expected HOST:PORT, found \"%s\"\n",
-                 how.orchestrator.c_str());
-    return exit_code::usage;
-  }
-  const auto answer = fetch(how);
+  if (!is_orchestrator(how.orchestrator)) return exit_code::usage;
+  const auto answer = within<std::string>(
+      how.timeout, how.orchestrator, [how] { return actors::fetch_status(how.orchestrator, how.timeout); });
   const auto status = answer.ok() ? json::parse(*answer, nullptr, false) : json();
   if (!status.is_object()) {
     std::fprintf(stderr, "baton: %s\n",

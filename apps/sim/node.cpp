@@ -327,24 +327,24 @@ void node::act(protocol::emit_failure& effect) {
     tell(in_, to->second, effect.failure, &gateway::on_failure);
 }
 
-void node::act(protocol::ask_in_sync& effect) {
+template <class Change, class Serve, class Answered>
+void node::wish(const Change& change, Serve serve, Answered answered) {
   if (!orchestrator_ || !registered_) return;  // asked again on a tick
-  ask<in_sync_reply>(
-      *host_, orchestrator_, effect.change, &orchestrator::on_change,
-      [this, group = effect.change.group](const result<in_sync_reply>& reply) {
-        if (reply)
-          to_primary([this, group, reply] { return table_->on_in_sync_reply(group, reply, host_->now()); });
-      });
+  ask<in_sync_reply>(*host_, orchestrator_, change, serve,
+                     [this, group = change.group, answered](const result<in_sync_reply>& reply) {
+                       if (reply)
+                         to_primary([this, group, reply, answered] {
+                           return ((*table_).*answered)(group, reply, host_->now());
+                         });
+                     });
+}
+
+void node::act(protocol::ask_in_sync& effect) {
+  wish(effect.change, &orchestrator::on_change, &protocol::primary_table::on_in_sync_reply);
 }
 
 void node::act(protocol::ask_hand_over& effect) {
-  if (!orchestrator_ || !registered_) return;  // asked again on a tick
-  ask<in_sync_reply>(
-      *host_, orchestrator_, effect.change, &orchestrator::on_hand_over,
-      [this, group = effect.change.group](const result<in_sync_reply>& reply) {
-        if (reply)
-          to_primary([this, group, reply] { return table_->on_hand_over_reply(group, reply, host_->now()); });
-      });
+  wish(effect.change, &orchestrator::on_hand_over, &protocol::primary_table::on_hand_over_reply);
 }
 
 void node::act(protocol::begin_replication& order) {

@@ -76,6 +76,8 @@ class node : public std::enable_shared_from_this<node> {
   [[nodiscard]] bool lease_valid() const { return host_->now() < lease_until_; }
   void to_primary(std::function<actors::protocol::primary_effects()> what);
   void carry_out(actors::protocol::primary_effects effects);
+  template <class Change, class Serve, class Answered>
+  void wish(const Change& change, Serve serve, Answered answered);
   void act(actors::protocol::take_replicas& order);
   void act(actors::protocol::return_replicas& order);
   void act(actors::protocol::seal_gateway& order);

@@ -29,6 +29,8 @@ from support.processes import free_port, is_alive, listens, wait_until  # noqa: 
 
 BINARY = os.path.abspath(os.environ.get("BATON_BINARY") or os.path.join(HERE, "../../build/release/apps/baton"))
 START_TIMEOUT_S = 30
+# A busy machine makes nobody look dead.
+PATIENT = "suspect_ms = 1000\nlease_ms = 3000"
 ANSWER_TIMEOUT_S = 30
 
 
@@ -80,7 +82,7 @@ class Deployment:
         self.links = len(nodes) * (len(nodes) - 1) if links else 0
         self.control_port, self.http_port = free_port(), free_port()
         self.text = text or deployment_text(self.control_port, self.http_port, nodes, links=links, **how)
-        self.pids = {}
+        self.pids, self.restarted = {}, []
         self.events = queue.Queue()
         self.before = SHARED_MEMORY.files()
 
@@ -139,6 +141,19 @@ class Deployment:
         up = [link for link in cluster.get("links", ()) if link["up"]]
         return len(alive) == len(self.nodes) and len(up) == self.links
 
+    def start_again(self, process):
+        """A process of the deployment that has ended, started by itself; waits until all is healthy. It ends before the rest."""
+        started = subprocess.Popen([BINARY, "run", self.file, "--process", process], stdout=subprocess.DEVNULL, stderr=self.log)
+        self.restarted.append(started)
+        self.pids[process] = started.pid
+        wait_until(self.healthy, START_TIMEOUT_S, f"{process} back with all its links")
+
+    def _end_restarted(self):
+        for process in self.restarted:
+            process.terminate()
+        for process in self.restarted:
+            process.wait(timeout=10)
+
     def signal(self, process, number):
         os.kill(self.pids[process], number)
 
@@ -156,6 +171,7 @@ class Deployment:
 
     def __exit__(self, kind, value, trace):
         try:
+            self._end_restarted()
             if self.process.poll() is None:
                 self.stop()
             if kind is not None:

@@ -10,7 +10,7 @@ import urllib.request
 
 import openai
 
-from harness import BINARY, SHARED_MEMORY, Case, Deployment, deployment_text, free_port, run, stream, wait_until
+from harness import BINARY, PATIENT, SHARED_MEMORY, Case, Deployment, deployment_text, free_port, run, stream, wait_until
 
 
 class BadDeployment(Case):
@@ -89,7 +89,7 @@ class BadDeployment(Case):
             stream(running, [{"role": "user", "content": "still there?"}], max_tokens=5)
 
     def test_a_second_process_under_one_name(self):
-        with Deployment(defaults="suspect_ms = 1000\nlease_ms = 3000") as running:
+        with Deployment(defaults=PATIENT) as running:
             with open(os.path.join(running.folder.name, "second"), "w+", encoding="utf-8") as log:
                 second = subprocess.Popen([BINARY, "run", running.file, "--process", "a"], stdout=subprocess.DEVNULL, stderr=log)
                 wait_until(lambda: any(event["cause"] == "restarted" for event in running.status()["failovers"]), 10,

@@ -1,15 +1,12 @@
 """Planned moves: a node is drained, or stopped with SIGTERM, while it serves; clients notice nothing."""
-import contextlib
 import signal
-import subprocess
 import threading
 import time
 import unittest
 
-from harness import BINARY, Case, Deployment, run, stream, wait_until
+from harness import PATIENT, Case, Deployment, run, stream, wait_until
 
 TOKENS = 120
-PATIENT = "suspect_ms = 1000\nlease_ms = 3000"  # a busy machine makes nobody look dead
 
 
 def ask(question):
@@ -63,7 +60,7 @@ class Drain(Case):
                        3, "the node is gone")
 
     def test_rolling_restart_under_load(self):
-        with Deployment(defaults=PATIENT) as running, contextlib.ExitStack() as restarted:
+        with Deployment(defaults=PATIENT) as running:
             questions = ["one", "two", "three"]
             references = {question: stream(running, ask(question), f"reference {question}", max_tokens=60)
                           for question in questions}
@@ -87,7 +84,7 @@ class Drain(Case):
                 thread.start()
             try:
                 for node in running.nodes:
-                    self.restart(running, node, restarted)
+                    self.restart(running, node)
             finally:
                 over.set()
                 for thread in threads:
@@ -99,19 +96,14 @@ class Drain(Case):
             self.assertEqual(sum(answer.end["recomputed_tokens"] for answer in answers), 0)
             self.assertEqual({event["cause"] for event in running.status()["failovers"]}, {"planned move"})
 
-    def restart(self, running, node, restarted):
-        """SIGTERM, the end, a new process, all links up; at exit of `restarted` it is ended as well."""
+    def restart(self, running, node):
+        """SIGTERM, the end, a new process, all links up and all in sync."""
         begun = time.monotonic()
         running.signal(node, signal.SIGTERM)
         wait_until(lambda: node not in [it["name"] for it in running.status().get("nodes", ()) if it["alive"]], 10,
                    f"{node} gone")
         print(f"{node} handed over and ended in {time.monotonic() - begun:.2f} s")
-        process = subprocess.Popen([BINARY, "run", running.file, "--process", node], stdout=subprocess.DEVNULL,
-                                   stderr=running.log)
-        restarted.callback(process.wait, timeout=10)
-        restarted.callback(process.terminate)
-        running.pids[node] = process.pid
-        wait_until(running.healthy, 30, f"{node} back with all its links")
+        running.start_again(node)
         wait_until(lambda: all(len(group["in_sync"]) == 2 for group in running.status()["groups"]), 30, "all in sync")
 
 

@@ -3,11 +3,10 @@ than an engine has places."""
 import os
 import random
 import signal
-import subprocess
 import threading
 import unittest
 
-from harness import BINARY, Answer, Case, Deployment, stream, wait_until
+from harness import PATIENT, Answer, Case, Deployment, stream
 
 MODEL = os.environ.get("BATON_MODEL", "")
 TOKENS = 72
@@ -24,20 +23,13 @@ class ManyKills(Case):
         seed = random.randrange(1 << 30)
         print(f"seed {seed}")
         dice = random.Random(seed)
-        with Deployment(engine=engine, defaults="suspect_ms = 1000\nlease_ms = 3000") as running:
+        with Deployment(engine=engine, defaults=PATIENT) as running:
             references = [stream(running, ask(secret), f"reference {secret}", max_tokens=TOKENS) for secret in secrets]
             self.assertNotEqual(references[0].text, references[1].text)
-            restarted = []
-            try:
-                for kill in range(kills):
-                    self.one_kill(running, secrets, references, kill, dice.randrange(8, TOKENS - 16), restarted)
-            finally:
-                for process in restarted:
-                    process.terminate()
-                for process in restarted:
-                    process.wait(timeout=10)
+            for kill in range(kills):
+                self.one_kill(running, secrets, references, kill, dice.randrange(8, TOKENS - 16))
 
-    def one_kill(self, running, secrets, references, kill, after, restarted):
+    def one_kill(self, running, secrets, references, kill, after):
         answers = [None, None]
         lost = []
 
@@ -64,11 +56,7 @@ class ManyKills(Case):
             self.assertEqual(reference.seen, answer.seen)
         self.assertEqual(answers[kill % 2].end["failovers"], 1)
         self.assertLessEqual(answers[kill % 2].end["recomputed_tokens"], 8)
-        process = subprocess.Popen([BINARY, "run", running.file, "--process", lost[0]], stdout=subprocess.DEVNULL,
-                                   stderr=running.log)
-        restarted.append(process)
-        running.pids[lost[0]] = process.pid
-        wait_until(running.healthy, 30, f"{lost[0]} back with all its links")
+        running.start_again(lost[0])
 
 
 class Toy(ManyKills):

@@ -496,13 +496,18 @@ TEST_CASE("replica_set: what no owner keeps makes room") {
   CHECK(ack_of(probe(8, 6)).problem == errc::no_room);
 }
 
+/// Empty sessions that this node has served.
+std::vector<held_replica> served(std::uint64_t sessions) {
+  std::vector<held_replica> out;
+  for (std::uint64_t id = 1; id <= sessions; ++id)
+    out.push_back({group, session_log{session_id{id}, fingerprint}, 0});
+  return out;
+}
+
 TEST_CASE("replica_set: sessions that come back of an own group make room first") {
   replica_set standby{usual()};
   REQUIRE(standby.promote(group, baton::epoch{6}));
-  std::vector<held_replica> served;
-  for (std::uint64_t id = 1; id <= 4; ++id)
-    served.push_back({group, session_log{session_id{id}, fingerprint}, 0});
-  standby.take_back(group, std::move(served));
+  standby.take_back(group, served(4));
   const auto other = standby.on_resync(1, {group_id{9}, baton::epoch{7}, session_id{9}, {}});
   CHECK(only<drop_rows>(other) != nullptr);
   CHECK_FALSE(ack_of(other).has_problem);
@@ -511,10 +516,7 @@ TEST_CASE("replica_set: sessions that come back of an own group make room first"
 TEST_CASE("replica_set: sessions that come back beyond the share of replicas are dropped") {
   replica_set standby{usual()};
   REQUIRE(standby.promote(group, baton::epoch{6}));
-  std::vector<held_replica> served;
-  for (std::uint64_t id = 1; id <= 6; ++id)
-    served.push_back({group, session_log{session_id{id}, fingerprint}, 0});
-  CHECK(standby.take_back(group, std::move(served)).size() == 2);
+  CHECK(standby.take_back(group, served(6)).size() == 2);
   CHECK(standby.size() == 4);
 }
 
