@@ -89,9 +89,10 @@ result<placed_prompt> gateway_sessions::place_chat(const completion_request& req
     });
     auto before =
         text_.render({messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n) - 1}, true);
-    if (end == ends.end() || !before || !whole->starts_with(*before + messages[n - 1].content)) continue;
-    const std::string rest = whole->substr(before->size() + messages[n - 1].content.size());
-    out.tokens = text_.tokenize(rest, true);
+    if (end == ends.end() || !before) continue;
+    const std::string answered = *before + text_.escape(messages[n - 1].content);
+    if (!whole->starts_with(answered)) continue;
+    out.tokens = text_.tokenize(std::string_view(*whole).substr(answered.size()), true);
     // The template ends the answer with the token that the model has ended it with already.
     const auto log = candidate->stream.log().tokens();
     if (!out.tokens.empty() && text_.ends_generation(log[end->length - 1]) &&

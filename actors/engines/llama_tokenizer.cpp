@@ -7,6 +7,19 @@
 #include <limits>
 
 namespace baton::actors::engines {
+namespace {
+
+/// What llama.cpp makes a token of only where special tokens are asked for.
+std::vector<std::string> control_spellings(const llama_vocab* vocabulary) {
+  std::vector<std::string> all;
+  for (token_id token = 0; token < llama_vocab_n_tokens(vocabulary); ++token)
+    if ((llama_vocab_get_attr(vocabulary, token) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) !=
+        0)
+      all.emplace_back(llama_vocab_get_text(vocabulary, token));
+  return all;
+}
+
+}  // namespace
 
 result<std::unique_ptr<llama_tokenizer>> llama_tokenizer::load(const std::string& model_path) {
   auto model = load_llama_model(model_path, true);
@@ -23,9 +36,20 @@ llama_tokenizer::llama_tokenizer(llama_model_handle model, std::string name)
     : model_(std::move(model)),
       vocabulary_(llama_model_get_vocab(model_.get())),
       vocabulary_size_(static_cast<std::uint32_t>(llama_vocab_n_tokens(vocabulary_))),
-      name_(std::move(name)) {}
+      name_(std::move(name)),
+      control_(control_spellings(vocabulary_)) {}
 
 std::vector<token_id> llama_tokenizer::tokenize(std::string_view text, bool special) const {
+  if (!special) return tokenize_part(text, false);
+  return control_text::tokenize_parts(
+      text, [this](std::string_view part, bool of_template) { return tokenize_part(part, of_template); });
+}
+
+std::string llama_tokenizer::escape(std::string_view client_text) const {
+  return control_.escape(client_text);
+}
+
+std::vector<token_id> llama_tokenizer::tokenize_part(std::string_view text, bool special) const {
   // Longer texts cannot come in: `limits::http_body_bytes` is far below.
   BATON_ASSERT(text.size() < std::numeric_limits<std::int32_t>::max() / 4);
   std::vector<token_id> tokens(text.size() + 8);
@@ -74,11 +98,14 @@ result<std::string> llama_tokenizer::render(std::vector<chat_message> messages, 
   if (chat_template == nullptr) return {errc::unsupported, "the model " + name_ + " has no chat template"};
   std::vector<llama_chat_message> views;
   std::size_t bytes = 256;
-  for (const auto& [role, content] : messages) {
+  for (auto& [role, content] : messages) {
     // The library takes C strings, which would end at a zero byte.
-    if (role.empty() || role.find('\0') != std::string::npos || content.find('\0') != std::string::npos) {
-      return {errc::invalid_argument, "a chat message needs a role, and no zero bytes"};
+    if (role.empty() || role.find('\0') != std::string::npos || content.find('\0') != std::string::npos ||
+        !control_text::is_clean(role + content)) {
+      return {errc::invalid_argument, "a chat message needs a role, is UTF-8, and has no zero bytes"};
     }
+    role = escape(role);
+    content = escape(content);
     views.push_back({role.c_str(), content.c_str()});
     bytes += 2 * (role.size() + content.size()) + 64;
   }

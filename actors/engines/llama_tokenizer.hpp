@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/engines/control_text.hpp"
 #include "actors/engines/llama_library.hpp"
 #include "actors/engines/tokenizer.hpp"
 
@@ -21,12 +22,15 @@ class llama_tokenizer final : public tokenizer {
   [[nodiscard]] std::string piece(token_id token) const override;
   [[nodiscard]] bool ends_generation(token_id token) const override;
   [[nodiscard]] std::vector<token_id> prefix() const override;
-  /// `unsupported` if the model has no template or one that llama.cpp does not know, `invalid_argument`
-  /// without messages or with a zero byte in one.
-  result<std::string> render(std::vector<chat_message> messages, bool for_answer) const override;
+  /// `unsupported` if the model has no template or one that llama.cpp does not know, `invalid_argument` also
+  /// with a zero byte in a message.
+  [[nodiscard]] result<std::string> render(std::vector<chat_message> messages,
+                                           bool for_answer) const override;
+  [[nodiscard]] std::string escape(std::string_view client_text) const override;
 
  private:
   explicit llama_tokenizer(llama_model_handle model, std::string name);
+  [[nodiscard]] std::vector<token_id> tokenize_part(std::string_view text, bool special) const;
   [[nodiscard]] bool known(token_id token) const {
     return token >= 0 && static_cast<std::uint32_t>(token) < vocabulary_size_;
   }
@@ -35,6 +39,7 @@ class llama_tokenizer final : public tokenizer {
   const llama_vocab* vocabulary_ = nullptr;  // of `model_`
   std::uint32_t vocabulary_size_ = 0;
   std::string name_;
+  control_text control_;
 };
 
 }  // namespace baton::actors::engines

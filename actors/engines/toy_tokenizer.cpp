@@ -12,11 +12,14 @@ constexpr std::array<std::pair<std::string_view, token_id>, 3> control_texts{{
     {"<|im_end|>", toy::turn_end},
 }};
 
-}  // namespace
+std::vector<std::string> spellings() {
+  std::vector<std::string> all;
+  for (const auto& [text, token] : control_texts)
+    all.emplace_back(text);
+  return all;
+}
 
-toy_tokenizer::toy_tokenizer(std::string model_name) : name_(std::move(model_name)) {}
-
-std::vector<token_id> toy_tokenizer::tokenize(std::string_view text, bool special) const {
+std::vector<token_id> tokenize_part(std::string_view text, bool special) {
   std::vector<token_id> tokens;
   tokens.reserve(text.size());
   while (!text.empty()) {
@@ -33,6 +36,18 @@ std::vector<token_id> toy_tokenizer::tokenize(std::string_view text, bool specia
   return tokens;
 }
 
+}  // namespace
+
+toy_tokenizer::toy_tokenizer(std::string model_name) : name_(std::move(model_name)), control_(spellings()) {}
+
+std::vector<token_id> toy_tokenizer::tokenize(std::string_view text, bool special) const {
+  return special ? control_text::tokenize_parts(text, tokenize_part) : tokenize_part(text, false);
+}
+
+std::string toy_tokenizer::escape(std::string_view client_text) const {
+  return control_.escape(client_text);
+}
+
 std::string toy_tokenizer::piece(token_id token) const {
   return token >= 0 && token < 256 ? std::string(1, static_cast<char>(token)) : std::string();
 }
@@ -45,8 +60,10 @@ result<std::string> toy_tokenizer::render(std::vector<chat_message> messages, bo
   if (messages.empty()) return {errc::invalid_argument, "a chat needs at least one message"};
   std::string text;
   for (const auto& [role, content] : messages) {
-    if (role.empty()) return {errc::invalid_argument, "a chat message needs a role"};
-    text.append("<|im_start|>").append(role).append("\n").append(content).append("<|im_end|>\n");
+    if (role.empty() || !control_text::is_clean(role + content))
+      return {errc::invalid_argument, "a chat message needs a role, and is UTF-8"};
+    text.append("<|im_start|>").append(escape(role)).append("\n");
+    text.append(escape(content)).append("<|im_end|>\n");
   }
   if (for_answer) text.append("<|im_start|>assistant\n");
   return text;

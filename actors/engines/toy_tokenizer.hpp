@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/engines/control_text.hpp"
 #include "actors/engines/tokenizer.hpp"
 
 /// The vocabulary of the toy engine: 256 bytes and a few control tokens.
@@ -14,7 +15,7 @@ inline constexpr std::uint32_t vocabulary = 260;  ///< the rest is unused
 
 namespace baton::actors::engines {
 
-/// Bytes as tokens, with a template in the manner of ChatML. Thread-safe: it holds nothing but its name.
+/// Bytes as tokens, with a template in the manner of ChatML. Thread-safe.
 class toy_tokenizer final : public tokenizer {
  public:
   explicit toy_tokenizer(std::string model_name = "toy");
@@ -25,12 +26,14 @@ class toy_tokenizer final : public tokenizer {
   [[nodiscard]] std::string piece(token_id token) const override;
   [[nodiscard]] bool ends_generation(token_id token) const override;
   [[nodiscard]] std::vector<token_id> prefix() const override { return {}; }
-  /// "<|im_start|>role\ncontent<|im_end|>\n" for each message. `invalid_argument` without messages or with an
-  /// empty role.
-  result<std::string> render(std::vector<chat_message> messages, bool for_answer) const override;
+  /// "<|im_start|>role\ncontent<|im_end|>\n" for each message.
+  [[nodiscard]] result<std::string> render(std::vector<chat_message> messages,
+                                           bool for_answer) const override;
+  [[nodiscard]] std::string escape(std::string_view client_text) const override;
 
  private:
   std::string name_;
+  control_text control_;
 };
 
 }  // namespace baton::actors::engines

@@ -1,5 +1,5 @@
 baton_test(engines
-  SOURCES engines/fingerprint_test.cpp engines/sampler_test.cpp engines/self_test_test.cpp engines/toy_engine_test.cpp
+  SOURCES engines/control_text_test.cpp engines/fingerprint_test.cpp engines/sampler_test.cpp engines/self_test_test.cpp engines/toy_engine_test.cpp
   LINKS baton::engines
   LABELS unit)
 

@@ -31,6 +31,7 @@ class fake_tokenizer final : public actors::engines::tokenizer {
   result<std::string> render(std::vector<actors::engines::chat_message>, bool) const override {
     return std::string();
   }
+  [[nodiscard]] std::string escape(std::string_view) const override { return {}; }
 
  private:
   std::string name_ = "toy";

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schemas/ids.hpp"
+
+namespace baton::actors::engines {
+
+/// What spells a control token of a vocabulary, and how a client's text keeps from meaning one: `escape` puts
+/// each spelling between two bytes that no UTF-8 text contains, and `tokenize_parts` takes what stands
+/// between them as plain text. So messages can go through a model's chat template, which is text, and come
+/// out with the template's control tokens and no others. Thread-safe after construction.
+class control_text {
+ public:
+  explicit control_text(std::vector<std::string> spellings);
+
+  /// `text` must not contain the two bytes (`is_clean`).
+  [[nodiscard]] std::string escape(std::string_view text) const;
+
+  /// True if `text` has none of the bytes that an escape is made of.
+  [[nodiscard]] static bool is_clean(std::string_view text);
+
+  /// Calls `tokenize(part, special)` for the parts of a text in order and joins the tokens: `special` is
+  /// false for what was escaped, true for the rest. An escape that is not closed runs to the end.
+  template <typename Tokenize>
+  [[nodiscard]] static std::vector<token_id> tokenize_parts(std::string_view text, const Tokenize& tokenize) {
+    std::vector<token_id> all;
+    for (bool special = true; !text.empty(); special = !special) {
+      const std::size_t end = text.find(special ? opening : closing);
+      const auto tokens = tokenize(text.substr(0, end), special);
+      all.insert(all.end(), tokens.begin(), tokens.end());
+      text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    }
+    return all;
+  }
+
+ private:
+  static constexpr char opening = '\xFE';
+  static constexpr char closing = '\xFF';
+
+  /// The longest spelling that `text` begins with; empty if none.
+  [[nodiscard]] std::string_view spelled_at_start_of(std::string_view text) const;
+
+  std::array<std::vector<std::string>, 256> spellings_;  // by first byte, longest first
+};
+
+}  // namespace baton::actors::engines
