@@ -53,7 +53,7 @@ std::string table_of(const scenario_result& outcome, const scenario_options& ask
                                   " went on");
   rows.emplace_back("gap at the client", milliseconds(outcome.gap_ms) + " (a token takes " +
                                              milliseconds(outcome.decode_ms_p50) + ")");
-  rows.emplace_back("computed again", std::to_string(outcome.recomputed_tokens) + " tokens of " +
+  rows.emplace_back("computed again", std::to_string(outcome.recomputed_tokens) + " of " +
                                           std::to_string(outcome.prompt_tokens + outcome.killed_at) +
                                           " (lag shown before: " + std::to_string(outcome.lag_tokens) + ")");
   rows.emplace_back("prefilling again", reprefill_row(outcome, asked));

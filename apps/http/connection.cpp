@@ -11,6 +11,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
+#include <charconv>
 #include <cstdio>
 #include <random>
 #include <utility>
@@ -41,20 +42,40 @@ constexpr std::chrono::milliseconds linger_time{1000};
 constexpr std::size_t header_read_bytes = 4096;
 constexpr std::size_t body_read_bytes = 65536;
 
+constexpr std::string_view one_model = "/v1/models/";
+
 struct route {
   std::string_view method;
-  std::string_view path;
+  std::string_view path;  ///< with a slash at the end: of all below it
+
+  [[nodiscard]] bool leads_to(std::string_view asked) const {
+    return path.ends_with('/') ? asked.starts_with(path) : asked == path;
+  }
 };
 
 constexpr std::array routes{route{"POST", "/v1/chat/completions"},
                             route{"POST", "/v1/completions"},
                             route{"GET", "/v1/models"},
+                            route{"GET", one_model},
                             route{"GET", "/health"},
                             route{"GET", "/metrics"},
                             route{"GET", "/baton/status"}};
 
 std::string_view text_of(beast::string_view text) {
   return {text.data(), text.size()};
+}
+
+/// RFC 3986, 2.1; a percent sign that begins no octet stands for itself.
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    unsigned octet = 0;
+    const bool coded = text.front() == '%' && text.size() >= 3 &&
+                       std::from_chars(text.data() + 1, text.data() + 3, octet, 16).ptr == text.data() + 3;
+    out += coded ? static_cast<char>(octet) : text.front();
+    text.remove_prefix(coded ? 3 : 1);
+  }
+  return out;
 }
 
 std::int64_t unix_seconds() {
@@ -228,7 +249,7 @@ asio::awaitable<bool> connection::answer(request what) {
   std::string allowed;
   bool found = false;
   for (const route& one : routes) {
-    if (one.path != what.path) continue;
+    if (!one.leads_to(what.path)) continue;
     found = found || one.method == what.method;
     allowed = "Allow: " + std::string(one.method) + "\r\n";
   }
@@ -251,6 +272,7 @@ asio::awaitable<bool> connection::answer(request what) {
 
 /// The routes that need no turn.
 std::string connection::plain_answer(std::string_view path, const wire& how) const {
+  if (path.starts_with(one_model)) return model_answer(path.substr(one_model.size()), how);
   const bool ready = path != "/health" || around_.service.ready();
   around_.counts.answered(ready ? 200 : 503);
   if (path == "/health")
@@ -262,6 +284,17 @@ std::string connection::plain_answer(std::string_view path, const wire& how) con
   if (path == "/metrics")
     return whole_response(200, metrics_type, around_.service.metrics_text() + around_.counts.text(), how);
   return whole_response(200, json_type, around_.service.status_json(), how);
+}
+
+/// `name` as it stands in a URL.
+std::string connection::model_answer(std::string_view name, const wire& how) const {
+  const std::string& model = around_.service.text().model_name();
+  const bool known = percent_decoded(name) == model;
+  around_.counts.answered(known ? 200 : 404);
+  return known ? whole_response(200, json_type, model_body(model, unix_seconds()), how)
+               : error_response(
+                     invalid(404, "There is no such model; there is \"" + model + "\".", "model_not_found"),
+                     how);
 }
 
 asio::awaitable<bool> connection::complete(endpoint kind, request what) {

@@ -76,6 +76,7 @@ class connection : public std::enable_shared_from_this<connection> {
   boost::asio::awaitable<void> linger();
 
   [[nodiscard]] std::string plain_answer(std::string_view path, const wire& how) const;
+  [[nodiscard]] std::string model_answer(std::string_view name, const wire& how) const;
   void open_turn(parsed_request parsed, const wire& how);
   void drain();
   void on_stop();

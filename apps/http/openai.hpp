@@ -93,6 +93,9 @@ struct request_context {
 /// `{"error":{"message","type","param","code"}}`
 [[nodiscard]] std::string error_body(const api_error& failure);
 
+/// Body of GET /v1/models/<name>: a model's entry.
+[[nodiscard]] std::string model_body(std::string_view model, std::int64_t created_unix_s);
+
 /// Body of GET /v1/models: the one model there is.
 [[nodiscard]] std::string models_body(std::string_view model, std::int64_t created_unix_s);
 

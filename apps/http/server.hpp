@@ -34,8 +34,8 @@ struct server_options {
 
 /// The OpenAI-compatible HTTP server over a `completion_service`:
 ///
-///   POST /v1/chat/completions, POST /v1/completions, GET /v1/models, GET /health, GET /metrics, GET
-///   /baton/status
+///   POST /v1/chat/completions, POST /v1/completions, GET /v1/models, GET /v1/models/<name>, GET /health,
+///   GET /metrics, GET /baton/status
 ///
 /// It runs on threads of its own. Where a client leaves, stalls or is too slow, its turn is cancelled.
 class server {

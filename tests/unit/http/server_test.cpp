@@ -66,6 +66,19 @@ TEST_CASE("the routes that need no turn") {
   answer = client.read_response();
   CHECK(answer.top.status == 200);
   CHECK(json::parse(answer.body)["data"][0]["id"] == "toy");
+  for (const char* toy : {"/v1/models/toy", "/v1/models/%74o%79"}) {
+    client.get(toy);
+    answer = client.read_response();
+    CHECK(answer.top.status == 200);
+    CHECK(json::parse(answer.body)["id"] == "toy");
+  }
+  for (const char* other :
+       {"/v1/models/", "/v1/models/other", "/v1/models/toy/x", "/v1/models/to%7", "/v1/models/to%zz"}) {
+    client.get(other);
+    answer = client.read_response();
+    CHECK(answer.top.status == 404);
+    CHECK(json::parse(answer.body)["error"]["code"] == "model_not_found");
+  }
 
   client.get("/baton/status");
   CHECK(client.read_response().body == R"({"nodes":[]})");
