@@ -112,20 +112,49 @@ void engine_loop::export_fresh(session_id session, bool all) {
   }
 }
 
-bool engine_loop::runnable(session_id, const running& it) const {
+bool engine_loop::runnable(const running& it) {
   return !it.finished && it.tokens.size() < it.allowed;
 }
 
 bool engine_loop::has_work() const {
-  return std::any_of(runs_.begin(), runs_.end(),
-                     [&](const auto& it) { return runnable(it.first, it.second); });
+  return std::any_of(runs_.begin(), runs_.end(), [](const auto& it) { return runnable(it.second); });
+}
+
+position engine_loop::missing(session_id session, const running& it) const {
+  return static_cast<position>(it.tokens.size()) - engine_.length(session);
+}
+
+/// Herd control: of the sessions with more than the newest token to evaluate (prompts, and turns taken over),
+/// the one that came first and the one with least to do. However many come at once, those that generate wait
+/// for two batches at most, short ones are quick, and none starves.
+std::array<session_id, 2> engine_loop::choose_catching_up() const {
+  const running* first = nullptr;
+  std::pair<position, protocol::run_number> least{};
+  std::array<session_id, 2> chosen{};
+  for (const session_id session : order_) {
+    const running& it = runs_.at(session);
+    const std::pair work{missing(session, it), it.run};
+    if (work.first <= 1 || !runnable(it)) continue;
+    if (first == nullptr || work < least) {
+      least = work;
+      chosen[1] = session;
+    }
+    if (first == nullptr || it.run < first->run) {
+      first = &it;
+      chosen[0] = session;
+    }
+  }
+  return chosen;
 }
 
 std::vector<session_id> engine_loop::choose() const {
+  const auto catching_up = choose_catching_up();
   std::vector<session_id> chosen;
-  for (const session_id session : order_)
-    if (chosen.size() < engine_.max_batch() && runnable(session, runs_.at(session)))
-      chosen.push_back(session);
+  for (const session_id session : order_) {
+    const running& it = runs_.at(session);
+    const bool admitted = missing(session, it) <= 1 || session == catching_up[0] || session == catching_up[1];
+    if (admitted && runnable(it) && chosen.size() < engine_.max_batch()) chosen.push_back(session);
+  }
   return chosen;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -52,7 +53,10 @@ class engine_loop {
     bool finished = false;
   };
 
-  [[nodiscard]] bool runnable(session_id session, const running& it) const;
+  [[nodiscard]] static bool runnable(const running& it);
+  /// Tokens of the log that the engine has not evaluated; 1 while it generates.
+  [[nodiscard]] position missing(session_id session, const running& it) const;
+  [[nodiscard]] std::array<session_id, 2> choose_catching_up() const;
   [[nodiscard]] std::vector<session_id> choose() const;
   engines::evaluation plan(session_id session, const running& it) const;
   void after(session_id session, running& it, std::size_t index, const engines::evaluation& done);
