@@ -52,6 +52,7 @@ struct gateway_state {
     gateway_core::options options;
     options.self = self_id;
     options.lease = how.liveness.lease;
+    options.poison_after = how.poison_after;
     options.seed =
         std::random_device{}() * 0x9e3779b97f4a7c15ULL ^ static_cast<std::uint64_t>(raw(self_id.incarnation));
     core = std::make_unique<gateway_core>(std::move(options), std::move(text));
@@ -229,7 +230,7 @@ struct gateway_state {
         {"turns", counted.turns},         {"finished", counted.finished}, {"failed", counted.failed},
         {"cancelled", counted.cancelled}, {"tokens", counted.tokens},     {"duplicates", counted.duplicates},
         {"stale", counted.stale},         {"diverged", counted.diverged}, {"seals", counted.seals},
-        {"reopened", counted.reopened}};
+        {"reopened", counted.reopened},   {"poisoned", counted.poisoned}};
     out["cluster"] = json::parse(cluster_status, nullptr, false);
     const std::string status = out.dump();
     const std::string metrics = metrics_text();
@@ -249,6 +250,8 @@ struct gateway_state {
     add("baton_gateway_turns_finished_total", "counter", "Turns that ended as they should.",
         counted.finished);
     add("baton_gateway_turns_failed_total", "counter", "Turns that ended with an error.", counted.failed);
+    add("baton_gateway_turns_poisoned_total", "counter", "Turns refused because nodes died of them.",
+        counted.poisoned);
     add("baton_gateway_turns_cancelled_total", "counter", "Turns whose client left.", counted.cancelled);
     add("baton_gateway_tokens_total", "counter", "Tokens released to clients.", counted.tokens);
     add("baton_gateway_tokens_duplicate_total", "counter", "Messages dropped: all of it was released before.",

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "schemas/hash.hpp"
+
 namespace baton::actors {
 
 namespace {
@@ -15,6 +17,16 @@ constexpr auto retry_after = 50ms;
 /// A new owner has this long to seal us before it is asked.
 constexpr auto seal_expected_within = 200ms;
 constexpr int leases_until_unavailable = 3;
+/// A turn that the last owner may have died of comes back so long after the others of its group: they get on
+/// before it can do more harm.
+constexpr auto suspect_held_for = 200ms;
+constexpr std::size_t most_poison = 256;
+
+/// Of the tokens alone: each turn has a seed of its own.
+std::uint64_t hash_of_prompt(const gateway_session& session) {
+  const auto& log = session.stream.log();
+  return hash_bytes(std::as_bytes(log.tokens().first(log.last_turn()->prompt_end)));
+}
 
 }  // namespace
 
@@ -33,6 +45,8 @@ epoch gateway_core::sealed(group_id group) const {
 
 void gateway_core::on_view(cluster_view view, time_point now) {
   if (!routes_.on_view(std::move(view))) return;
+  for (auto& [id, turn] : turns_)
+    turn->watch.on_view(routes_.view());
   for (const group_record& record : routes_.view().groups) {
     epoch& highest = sealed_[record.group];
     if (record.epoch <= highest) continue;
@@ -71,15 +85,20 @@ seal_reply gateway_core::on_seal(const seal& order, time_point now) {
   // What finds no room is opened on a tick.
   constexpr std::size_t most_tokens = limits::control_bytes / (2 * sizeof(token_id));
   std::size_t tokens = 0;
-  for (auto& [id, turn] : turns_) {
+  for (const auto& [id, turn] : turns_) {
     if (turn->session().group != order.group) continue;
     turn->unserve(now);
+    if (is_held_back(*turn, order.owner)) {
+      turn->retry_at = now + suspect_held_for;
+      continue;
+    }
     const auto& stream = turn->session().stream;
     const auto have = held.find(id);
     session_piece piece = have == held.end() ? stream.log().piece_from(0) : stream.piece_for(have->second);
     if (tokens += piece.tokens.size(); tokens > most_tokens) continue;
     // Served once tokens come: until then this answer may be lost, or too late for who asked.
     turn->retry_at = now + limits::request_timeout;
+    turn->watch.on_taken(order.owner);
     reply.turns.push_back({order.group, order.epoch, std::move(piece), turn->number(), how_.self});
   }
   return reply;
@@ -151,6 +170,7 @@ void gateway_core::begin(std::unique_ptr<gateway_turn> turn, const turn_header& 
   turn->waiting_since = now;
   handles_[turn->handle()] = session.id;
   gateway_turn& placed = *(turns_[session.id] = std::move(turn));
+  if (is_known_poison(session, now)) return fail_poisoned(placed, now, effects);
   ask(placed, session.stream.piece_for({header.base, session.stream.log().chain_at(header.base)}), now,
       effects);
 }
@@ -174,7 +194,9 @@ gateway_effects gateway_core::on_tick(time_point now) {
     if (turn->served == epoch{}) waiting.push_back(id);
   for (const session_id id : waiting) {
     gateway_turn& turn = *turns_.at(id);
-    if (now - turn.waiting_since > leases_until_unavailable * how_.lease) {
+    if (is_poisoned(turn)) {
+      fail_poisoned(turn, now, effects);
+    } else if (now - turn.waiting_since > leases_until_unavailable * how_.lease) {
       fail(turn, error{turn.refusal}, now, effects);
     } else if (now >= turn.retry_at && !turn.asking) {
       ++counters_.reopened;
@@ -212,6 +234,37 @@ void gateway_core::finish(gateway_turn& turn, const turn_tokens& tokens, time_po
   const std::string answer = turn.answer();
   end(turn, keep, now);
   sessions_.remember(session, request, answer);
+}
+
+// --- poison ------------------------------------------------------------------------------------------------
+
+bool gateway_core::is_poisoned(const gateway_turn& turn) const {
+  return how_.poison_after > 0 && turn.watch.deaths() >= how_.poison_after;
+}
+
+/// Whether a new owner shall not have it at once: it may be poison, which the next view will say, or there
+/// are others in its group that can get on before it does more harm.
+bool gateway_core::is_held_back(const gateway_turn& turn, const process_id& owner) const {
+  const std::uint32_t deaths = turn.watch.possible_deaths(owner);
+  if (deaths == 0 || how_.poison_after == 0) return false;
+  return deaths >= how_.poison_after || std::any_of(turns_.begin(), turns_.end(), [&](const auto& it) {
+           return it.second->session().group == turn.session().group &&
+                  it.second->watch.possible_deaths(owner) == 0;
+         });
+}
+
+bool gateway_core::is_known_poison(const gateway_session& session, time_point now) {
+  std::erase_if(poison_, [&](const auto& it) { return it.second <= now; });
+  return !poison_.empty() && poison_.contains(hash_of_prompt(session));
+}
+
+void gateway_core::fail_poisoned(gateway_turn& turn, time_point now, gateway_effects& effects) {
+  ++counters_.poisoned;
+  if (poison_.size() < most_poison) poison_[hash_of_prompt(turn.session())] = now + how_.poison_remembered;
+  fail(
+      turn,
+      {errc::poisoned, "the nodes that ran this request died of it one after the other; it is not run again"},
+      now, effects);
 }
 
 // --- turns, to and from owners -----------------------------------------------------------------------------
@@ -253,6 +306,7 @@ void gateway_core::on_reply(gateway_turn& turn, const open_turn_reply& reply, ep
   if (reply.accepted) {
     if (asked < sealed(turn.session().group)) return;  // by an owner that has been replaced meanwhile
     turn.served = asked;
+    turn.watch.on_taken(routes_.record_of(turn.session().group)->owner);
     turn.started(reply.cached_tokens);
     return;
   }
@@ -304,6 +358,8 @@ gateway_effects gateway_core::on_tokens(const turn_tokens& tokens, time_point no
   turn.served = tokens.epoch;
   counters_.tokens += fresh;
   const process_id* owner = routes_.owner_of(tokens.group);
+  if (owner != nullptr) turn.watch.on_taken(*owner);
+  if (fresh > 0) turn.watch.on_progress();
   if (turn.released(tokens, fresh, owner == nullptr ? std::string{} : owner->name, *text_))
     finish(turn, tokens, now, effects);
   return effects;

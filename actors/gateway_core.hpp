@@ -57,11 +57,15 @@ class gateway_core {
     process_id self;
     std::chrono::milliseconds lease = limits::lease;  ///< a turn that nobody serves fails after three
     std::uint64_t seed = 0;                           ///< of the ids of sessions
+    /// A turn fails when so many nodes have died of it (`poison_watch`), and its prompt is refused for
+    /// `poison_remembered` from then on; 0: never.
+    std::uint32_t poison_after = 2;
+    std::chrono::milliseconds poison_remembered{600'000};
   };
 
   struct counters {
     std::uint64_t turns = 0, finished = 0, failed = 0, cancelled = 0, tokens = 0, duplicates = 0, stale = 0,
-                  diverged = 0, seals = 0, reopened = 0;
+                  diverged = 0, seals = 0, reopened = 0, poisoned = 0;
   };
 
   gateway_core(options how, std::shared_ptr<const engines::tokenizer> text);
@@ -117,6 +121,10 @@ class gateway_core {
   /// Asks the owner of the turn's group to run it, given the part of its history that the owner is thought to
   /// lack.
   void ask(gateway_turn& turn, session_piece piece, time_point now, gateway_effects& effects);
+  [[nodiscard]] bool is_held_back(const gateway_turn& turn, const process_id& owner) const;
+  [[nodiscard]] bool is_poisoned(const gateway_turn& turn) const;
+  [[nodiscard]] bool is_known_poison(const gateway_session& session, time_point now);
+  void fail_poisoned(gateway_turn& turn, time_point now, gateway_effects& effects);
   void tell_of_end(const gateway_turn& turn, position keep, gateway_effects& effects) const;
   void on_reply(gateway_turn& turn, const open_turn_reply& reply, epoch asked, time_point now,
                 gateway_effects& effects);
@@ -137,6 +145,7 @@ class gateway_core {
 
   gateway_routes routes_;
   std::map<group_id, epoch> sealed_;
+  std::map<std::uint64_t, time_point> poison_;  // prompts by hash, and when they are forgotten
 };
 
 }  // namespace baton::actors

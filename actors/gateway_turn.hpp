@@ -6,6 +6,7 @@
 
 #include "actors/completion_service.hpp"
 #include "actors/gateway_sessions.hpp"
+#include "actors/protocol/poison_watch.hpp"
 #include "actors/text/text_stream.hpp"
 #include "schemas/control.hpp"
 
@@ -46,6 +47,7 @@ class gateway_turn {
   time_point waiting_since;  ///< since when none serves it
   time_point retry_at{};
   bool asking = false;  ///< an open_turn is under way
+  protocol::poison_watch watch;
   /// What a client is told if nobody serves it in time.
   error refusal{errc::unavailable, "no node can serve this conversation now"};
 

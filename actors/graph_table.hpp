@@ -3,6 +3,7 @@
 #include <toml++/toml.h>
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
@@ -121,20 +122,15 @@ class table_reader {
     if (!wanted.empty()) refuse(key, "expected " + wanted + ", found " + in_quotes(value->get()));
   }
 
-  void integer(std::string_view key, std::int64_t low, std::int64_t high, std::uint32_t& into) {
-    std::uint64_t wide = into;
-    integer(key, low, high, wide);
-    into = static_cast<std::uint32_t>(wide);
-  }
-
-  void integer(std::string_view key, std::int64_t low, std::int64_t high, std::uint64_t& into) {
+  template <std::integral Integer>
+  void integer(std::string_view key, std::int64_t low, std::int64_t high, Integer& into) {
     const auto* node = find(key);
     if (node == nullptr) return;
     const auto* value = node->as_integer();
     if (value == nullptr || value->get() < low || value->get() > high)
       return refuse(key, "expected a whole number from " + std::to_string(low) + " to " +
                              std::to_string(high) + ", found " + describe(*node));
-    into = static_cast<std::uint64_t>(value->get());
+    into = static_cast<Integer>(value->get());
   }
 
   void one_of(std::string_view key, std::initializer_list<const char*> words, std::string& into) {

@@ -42,6 +42,8 @@ std::string_view name_of(errc code) noexcept {
       return "unsupported";
     case errc::conflict:
       return "conflict";
+    case errc::poisoned:
+      return "poisoned";
   }
   return "unknown";
 }

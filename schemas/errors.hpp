@@ -32,6 +32,7 @@ enum class errc {
   io_failed,             ///< the operating system refused a call
   unsupported,           ///< a feature this build or this model does not have
   conflict,              ///< a compare-and-swap lost
+  poisoned,              ///< nodes died of this request; it is not run again
 };
 
 /// The stable lower-case name of a code, for logs, metrics and JSON.

@@ -1,6 +1,7 @@
 #include "actors/engines/toy_engine.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "actors/engines/toy_tokenizer.hpp"
@@ -254,8 +255,10 @@ result<void> toy_engine::evaluate(std::span<const evaluation> batch) {
   std::size_t tokens = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     state& held = sessions_.at(batch[i].session);
-    for (const token_id token : batch[i].tokens)
+    for (const token_id token : batch[i].tokens) {
+      if (token == how_.poison) std::abort();
       append_token(held, token);
+    }
     tokens += batch[i].tokens.size();
     wanted_[i] = batch[i].want_logits;
     if (wanted_[i]) write_logits(held, std::span(logits_).subspan(i * toy::vocabulary, toy::vocabulary));

@@ -34,6 +34,8 @@ class toy_engine final : public engine {
     bool can_export_rows = true;  ///< false models a model that can only be replayed
     /// False models recurrent state: `truncate` is `unsupported`, but to 0 and to the length or more.
     bool can_truncate = true;
+    /// To evaluate this token aborts the process, as a request may that meets a fault of a real engine.
+    token_id poison = -1;
     /// What an evaluation takes: the sum goes to `wait`, which may spin, sleep, or move a simulated clock.
     std::chrono::microseconds delay_per_evaluation{0};
     std::chrono::microseconds delay_per_token{0};

@@ -159,6 +159,10 @@ ordered_json text_choice(const std::string& text, ordered_json logprobs, ordered
   return ordered_json::array({std::move(choice)});
 }
 
+ordered_json model_entry(std::string_view model, std::int64_t created_unix_s) {
+  return {{"id", model}, {"object", "model"}, {"created", created_unix_s}, {"owned_by", "baton"}};
+}
+
 }  // namespace
 
 // --- errors and lists -------------------------------------------------------------------------------------
@@ -171,6 +175,7 @@ api_error describe(const error& failure) {
     case errc::invalid_argument:
     case errc::malformed:
     case errc::unsupported:
+    case errc::poisoned:  // no 5xx: clients repeat those by themselves
       return {400, failure.what, "invalid_request_error", "", code};
     case errc::conflict:
       return {409, failure.what, "invalid_request_error", "", code};
@@ -199,10 +204,13 @@ std::string error_body(const api_error& failure) {
   return dump(whole);
 }
 
+std::string model_body(std::string_view model, std::int64_t created_unix_s) {
+  return dump(model_entry(model, created_unix_s));
+}
+
 std::string models_body(std::string_view model, std::int64_t created_unix_s) {
-  ordered_json entry{{"id", model}, {"object", "model"}, {"created", created_unix_s}, {"owned_by", "baton"}};
   ordered_json whole{{"object", "list"}};
-  whole["data"] = ordered_json::array({std::move(entry)});
+  whole["data"] = ordered_json::array({model_entry(model, created_unix_s)});
   return dump(whole);
 }
 

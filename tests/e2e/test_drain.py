@@ -20,6 +20,10 @@ class Drain(Case):
     def owned(self, running, node):
         return [group["group"] for group in running.status().get("groups", ()) if group["owner"] == node]
 
+    def causes(self, running):
+        wait_until(lambda: running.status()["failovers"], 5, "the gateway has heard of it")
+        return {event["cause"] for event in running.status()["failovers"]}
+
     def test_a_node_that_serves_is_drained(self):
         with Deployment(defaults=PATIENT) as running:
             reference = stream(running, ask("tell me"), "reference", max_tokens=TOKENS)
@@ -39,7 +43,7 @@ class Drain(Case):
             self.assertEqual(answer.end["failovers"], 1)
             self.assertEqual(answer.end["recomputed_tokens"], 0)
             self.assertNotEqual(answer.nodes[-1], drained["node"])
-            self.assertEqual({event["cause"] for event in running.status()["failovers"]}, {"planned move"})
+            self.assertEqual(self.causes(running), {"planned move"})
             self.assertEqual(self.owned(running, drained["node"]), [])
             again = stream(running, ask("tell me"), "later", max_tokens=TOKENS)
             self.assertNotIn(drained["node"], again.nodes)
@@ -94,7 +98,7 @@ class Drain(Case):
             moved = sum(answer.end["failovers"] for answer in answers)
             print(f"{len(answers)} answers, {moved} moves within them")
             self.assertEqual(sum(answer.end["recomputed_tokens"] for answer in answers), 0)
-            self.assertEqual({event["cause"] for event in running.status()["failovers"]}, {"planned move"})
+            self.assertEqual(self.causes(running), {"planned move"})
 
     def restart(self, running, node):
         """SIGTERM, the end, a new process, all links up and all in sync."""

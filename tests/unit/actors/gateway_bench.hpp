@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 inline constexpr group_id group{3};
 inline const process_id node_a{"a", incarnation{1}};
 inline const process_id node_b{"b", incarnation{2}};
+inline const process_id node_c{"c", incarnation{3}};
+inline const process_id node_d{"d", incarnation{4}};
 
 inline std::string text(const actors::gateway_effects& effects) {
   std::string out;
@@ -37,7 +39,7 @@ inline std::string text(const actors::gateway_effects& effects) {
   return out;
 }
 
-/// A gateway, two nodes of which `a` owns the group under epoch 5, and an owner's log. Client texts are
+/// A gateway, four nodes of which `a` owns the group under epoch 5, and an owner's log. Client texts are
 /// tokens of one byte each.
 struct gateway_bench {
   actors::gateway_core core{{{"edge", incarnation{9}}, 1000ms, 42},
@@ -53,7 +55,7 @@ struct gateway_bench {
     cluster_view out;
     out.term = 1;
     out.version = 1;
-    for (const process_id& it : {node_a, node_b}) {
+    for (const process_id& it : {node_a, node_b, node_c, node_d}) {
       node_view node;
       node.node = it;
       node.alive = true;
@@ -69,11 +71,11 @@ struct gateway_bench {
     return out;
   }
 
-  /// Both nodes are known.
+  /// All nodes are known.
   void join() {
     core.on_view(view, now);
-    core.on_node_known(node_a);
-    core.on_node_known(node_b);
+    for (const process_id& it : {node_a, node_b, node_c, node_d})
+      core.on_node_known(it);
   }
 
   void move_to(const process_id& node, epoch under) {
@@ -81,6 +83,14 @@ struct gateway_bench {
     view.groups[0].owner = node;
     view.groups[0].epoch = under;
     core.on_view(view, now);
+  }
+
+  /// `node` dies, and `heir` takes the group.
+  void lose(const process_id& node, const process_id& heir, epoch under) {
+    core.on_node_lost(node, now);
+    for (node_view& it : view.nodes)
+      if (it.node == node) it.alive = false;
+    move_to(heir, under);
   }
 
   std::string note(const actors::gateway_effects& effects) {
@@ -94,10 +104,10 @@ struct gateway_bench {
     return text(effects);
   }
 
-  /// Handle 1, session "s".
-  std::string submit(std::string_view prompt, actors::turn_handle handle = actors::turn_handle{1}) {
+  std::string submit(std::string_view prompt, actors::turn_handle handle = actors::turn_handle{1},
+                     const char* session = "s") {
     actors::completion_request request;
-    request.session = "s";
+    request.session = session;
     request.prompt_text = prompt;
     return note(core.on_submit(
         handle, request, [this](const actors::turn_event& event) { see(event); }, now));

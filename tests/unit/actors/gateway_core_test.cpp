@@ -1,5 +1,8 @@
 #include "actors/gateway_core.hpp"
 
+#include <tuple>
+#include <utility>
+
 #include "tests/unit/actors/gateway_bench.hpp"
 
 namespace baton::test {
@@ -113,6 +116,80 @@ TEST_CASE("gateway_core: a new owner seals the gateway while a turn is open") {
   CHECK_FALSE(late.sealed);
   CHECK(late.highest == epoch{6});
   CHECK(late.turns.empty());
+}
+
+TEST_CASE("gateway_core: a request that nodes die of is not run a third time") {
+  gateway_bench it;
+  it.begin();
+  const session_id session = it.owner.session();
+  it.lose(node_a, node_b, epoch{6});
+  SECTION("not by a seal") {
+    CHECK(it.core.on_seal({group, epoch{6}, node_b, {}}, it.now).turns.size() == 1);
+    it.lose(node_b, node_c, epoch{7});
+    CHECK(it.core.on_seal({group, epoch{7}, node_c, {}}, it.now).turns.empty());
+  }
+  SECTION("not by a question") {
+    CHECK(it.tick(200ms) == "ask b 0+2");
+    CHECK(it.accept().empty());
+    it.lose(node_b, node_c, epoch{7});
+  }
+  SECTION("not by a seal that comes before the view") {
+    CHECK(it.core.on_seal({group, epoch{6}, node_b, {}}, it.now).turns.size() == 1);
+    CHECK(it.core.on_seal({group, epoch{7}, node_c, {}}, it.now).turns.empty());
+    it.lose(node_b, node_c, epoch{7});
+  }
+  CHECK(it.tick(50ms) == "failed poisoned; tell c keep 2");
+  CHECK(it.shown == "[started][poisoned]");
+  CHECK(it.core.counted().poisoned == 1);
+  // Nor when the client asks again, in whatever session; later it may.
+  CHECK(it.submit("hi", actors::turn_handle{2}, "t") == "failed poisoned; tell c keep 2");
+  CHECK(it.submit("ho", actors::turn_handle{3}, "u") == "ask c 0+2");
+  CHECK(it.owner.session() != session);
+  it.tick(11min);
+  CHECK(it.submit("hi", actors::turn_handle{4}, "v").find("ask c 0+2") != std::string::npos);
+}
+
+TEST_CASE("gateway_core: what is no poison goes on") {
+  gateway_bench it;
+  it.begin();
+  SECTION("each of them made a token") {
+    for (const auto& [from, to, under] :
+         {std::tuple{node_a, node_b, epoch{6}}, std::tuple{node_b, node_c, epoch{7}},
+          std::tuple{node_c, node_d, epoch{8}}}) {
+      it.generate("x");
+      it.hear(it.from_owner(it.released(), it.core.sealed(group)));
+      it.lose(from, to, under);
+      CHECK(it.core.on_seal({group, under, to, {}}, it.now).turns.size() == 1);
+    }
+  }
+  SECTION("they gave it up alive") {
+    for (const auto& [to, under] :
+         {std::pair{node_b, epoch{6}}, std::pair{node_c, epoch{7}}, std::pair{node_d, epoch{8}}}) {
+      it.move_to(to, under);
+      CHECK(it.core.on_seal({group, under, to, {}}, it.now).turns.size() == 1);
+    }
+  }
+  CHECK(it.tick(50ms).empty());
+  CHECK(it.core.counted().poisoned == 0);
+  CHECK(it.core.open_turns() == 1);
+}
+
+TEST_CASE("gateway_core: others of the group get on before what may be poison") {
+  gateway_bench it;
+  it.begin();
+  const session_id poison = it.owner.session();
+  CHECK(it.submit("ho", actors::turn_handle{2}, "t") == "ask a 0+2");
+  CHECK(it.accept().empty());
+  const session_id other = it.owner.session();
+  it.generate("x");
+  it.hear(it.from_owner(2));
+  it.lose(node_a, node_b, epoch{6});
+  const seal_reply reply = it.core.on_seal({group, epoch{6}, node_b, {}}, it.now);
+  REQUIRE(reply.turns.size() == 1);
+  CHECK(reply.turns[0].history.session == other);
+  CHECK(it.tick(199ms).empty());
+  CHECK(it.tick(1ms) == "ask b 0+2");
+  CHECK(it.owner.session() == poison);
 }
 
 TEST_CASE("gateway_core: a turn waits for room, and is told so if there is none in time") {

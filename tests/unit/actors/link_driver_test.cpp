@@ -88,7 +88,7 @@ struct link_bench {
   /// A session of four tokens is replicated; the standby has all of them, and no rows.
   void replicate(position rows) {
     const auto log = log_of(4, 0);
-    link.on_begin({group_id{3}, epoch{5}, log, rows}, now);
+    link.on_begin({group_id{3}, epoch{5}, log, rows, 0, {}}, now);
     replica_ack ack;
     ack.session = log.session();
     ack.epoch = epoch{5};
@@ -153,7 +153,7 @@ TEST_CASE("link_driver: a failed send takes the link down") {
   link_bench it;
   it.come_up();
   it.transport.broken = true;
-  it.link.on_begin({group_id{3}, epoch{5}, log_of(4, 0), 0}, it.now);
+  it.link.on_begin({group_id{3}, epoch{5}, log_of(4, 0), 0, 0, {}}, it.now);
   CHECK(it.transport.closed == 1);
   CHECK(it.said == "up down ");
 }

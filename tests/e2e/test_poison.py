@@ -1,0 +1,46 @@
+"""A request that kills the node that runs it: it is given up, its neighbours and the rest of the nodes live."""
+import threading
+
+import openai
+
+from harness import PATIENT, Case, Deployment, is_alive, stream, wait_until
+
+ENGINE = '{ type = "toy", sessions = 12, decode_us = 2000, poison = 7 }'
+POISON = [{"role": "user", "content": "hello \a"}]
+QUESTION = [{"role": "user", "content": "tell me of the sea"}]
+
+
+class Poison(Case):
+    def alive(self, running):
+        return [node for node in running.nodes if is_alive(running.pids[node])]
+
+    def check_refused(self, running, streaming):
+        with running.client() as client, self.assertRaises(openai.APIError) as refused:
+            answer = client.chat.completions.create(model="toy", messages=POISON, stream=streaming, max_tokens=5)
+            for _ in answer if streaming else ():
+                pass
+        self.assertEqual(refused.exception.code, "poisoned")
+
+    def test_two_nodes_die_of_it_and_the_third_does_not(self):
+        for streaming in (True, False):
+            with self.subTest(streaming=streaming), Deployment(engine=ENGINE, defaults=PATIENT) as running:
+                reference = stream(running, QUESTION, "reference", max_tokens=600)
+                answers = {}
+                asker = threading.Thread(
+                    target=lambda: answers.update(neighbour=stream(running, QUESTION, "neighbour", max_tokens=600)))
+                asker.start()
+                self.check_refused(running, streaming)
+                self.assertEqual(len(self.alive(running)), 1)
+                asker.join()
+                self.assertEqual(answers["neighbour"].seen, reference.seen)
+                # Asked again it is refused before anybody runs it; others are served.
+                self.check_refused(running, streaming)
+                self.assertEqual(stream(running, QUESTION, "later", max_tokens=600).seen, reference.seen)
+                self.assertEqual(len(self.alive(running)), 1)
+
+    def test_it_is_run_again_for_ever_if_so_configured(self):
+        with Deployment(engine=ENGINE, defaults=PATIENT, more={"edge": "poison_after = 0"}) as running:
+            with running.client() as client, self.assertRaises(openai.APIError) as failed:
+                client.chat.completions.create(model="toy", messages=POISON, max_tokens=5)
+            self.assertEqual(failed.exception.code, "unavailable")
+            wait_until(lambda: not self.alive(running), 5, "all nodes have died of it")
