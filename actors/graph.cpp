@@ -3,65 +3,23 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "actors/graph_table.hpp"
+#include "actors/graph_values.hpp"
 
 namespace baton::actors {
 namespace {
 
 using namespace graph_text;
-
-/// K of "quorum:K" with K from 1 to 9; nothing for any other rule.
-std::optional<std::ptrdiff_t> quorum_of(std::string_view commit) {
-  constexpr std::string_view prefix = "quorum:";
-  const char last = commit.size() == prefix.size() + 1 ? commit.back() : '0';
-  if (!commit.starts_with(prefix) || last < '1' || last > '9') return std::nullopt;
-  return last - '0';
-}
 using std::chrono::milliseconds;
 
 constexpr std::int64_t most_threads = 256;
 constexpr std::int64_t most_milliseconds = 3'600'000;  // an hour: anything longer is a slip of units
 constexpr std::int64_t most_microseconds = 10'000'000;
-
-// --- values --------------------------------------------------------------------------------------------
-
-bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  });
-}
-
-std::optional<std::uint32_t> port_of(std::string_view address) {
-  const auto colon = address.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  const auto digits = address.substr(colon + 1);
-  std::uint32_t port = 0;
-  const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (failed != std::errc{} || end != digits.data() + digits.size() || port > 65535) return std::nullopt;
-  return port;
-}
-
-bool is_memory_address(std::string_view text) {
-  constexpr std::string_view scheme = "shm:";
-  return text.substr(0, scheme.size()) == scheme && is_name(text.substr(scheme.size()));
-}
-
-std::optional<std::size_t> bytes_of(std::string_view text) {
-  std::size_t number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failed != std::errc{} || number == 0 || number > 1024) return std::nullopt;
-  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (unit == "MiB") return number << 20;
-  if (unit == "GiB") return number << 30;
-  return std::nullopt;
-}
 
 // --- the file ------------------------------------------------------------------------------------------
 
@@ -193,6 +151,7 @@ void graph_reader::read_defaults(table_reader& top) {
     return {};
   });
   read_every_tokens(from, graph_.every_tokens);
+  from.integer("replicas", 1, 9, graph_.replicas);
   read_duration(from, "heartbeat_ms", graph_.heartbeat);
   read_duration(from, "suspect_ms", graph_.suspect_after);
   read_duration(from, "lease_ms", graph_.lease);
@@ -287,6 +246,7 @@ void graph_reader::read_gateway(table_reader& actor, const std::string& id, cons
   entry.process = process;
   read_address(actor, "listen", true, true, entry.listen);
   read_address(actor, "control_listen", false, true, entry.control_listen);
+  actor.integer("poison_after", 0, 100, entry.poison_after);
   graph_.gateways.push_back(std::move(entry));
 }
 
@@ -383,6 +343,7 @@ void graph_reader::read_toy(table_reader& engine, node_entry& node) {
   engine.integer("context", 1, limits::session_tokens, how.context_tokens);
   engine.integer("sessions", 2, limits::node_sessions, how.sessions);
   engine.integer("decode_us", 0, most_microseconds, how.decode_us);
+  engine.integer("poison", 0, 255, how.poison);
   node.engine = how;
 }
 
@@ -513,19 +474,23 @@ void graph_reader::check_addresses() {
                      " listens on " + in_quotes(addresses_[i].first) + " as well");
 }
 
-/// A quorum that no node has links enough for would never be more than all of its standbys.
+/// More replicas than any node has links for, or a quorum of more, would never be.
 void graph_reader::check_quorum(const toml::table& file) {
-  const auto quorum = quorum_of(graph_.commit);
-  if (!quorum || graph_.links.empty()) return;
+  if (graph_.links.empty()) return;
+  const std::size_t end = std::max<std::size_t>(file.source().end.line, 1);
   std::ptrdiff_t most = 0;
   for (const auto& node : graph_.nodes)
-    most =
-        std::max<std::ptrdiff_t>(most, std::count_if(graph_.links.begin(), graph_.links.end(),
-                                                     [&](const auto& link) { return link.from == node.id; }));
-  if (*quorum <= most) return;
-  out_.add(std::max<std::size_t>(file.source().end.line, 1), "defaults.commit",
-           "expected \"quorum:" + std::to_string(most) + "\" at most, for no node has more links, found " +
-               in_quotes(graph_.commit));
+    most = std::max(most, std::ranges::count(graph_.links, node.id, &link_entry::from));
+  if (graph_.replicas > most)
+    out_.add(end, "defaults.replicas",
+             "expected " + std::to_string(most) + " at most, for no node has more links, found " +
+                 std::to_string(graph_.replicas));
+  const std::string reason = graph_.replicas > 0 ? "there are no more replicas" : "no node has more links";
+  if (graph_.replicas > 0) most = std::min<std::ptrdiff_t>(most, graph_.replicas);
+  if (const auto quorum = quorum_of(graph_.commit); quorum && *quorum > most)
+    out_.add(end, "defaults.commit",
+             "expected \"quorum:" + std::to_string(most) + "\" at most, for " + reason + ", found " +
+                 in_quotes(graph_.commit));
 }
 
 /// Whether the parts make a deployment, once each of them can be told.
@@ -552,24 +517,6 @@ void graph_reader::check_parts(const toml::table& file) {
 }
 
 }  // namespace
-
-bool is_address(std::string_view text) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0 || !port_of(text)) return false;
-  auto host = text.substr(0, colon);
-  if (host.front() == '[') {
-    if (host.size() < 4 || host.back() != ']') return false;
-    host = host.substr(1, host.size() - 2);
-    const auto zone = host.find('%');
-    return host.substr(0, zone).find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos &&
-           (zone == std::string_view::npos || is_name(host.substr(zone + 1)));
-  }
-  return is_name(host);
-}
-
-bool is_commit_rule(std::string_view text) {
-  return text == "async" || text == "semi-sync" || text == "strict" || quorum_of(text).has_value();
-}
 
 std::vector<std::string> processes_of(const deployment& graph) {
   std::vector<std::string> names;

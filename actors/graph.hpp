@@ -34,6 +34,7 @@ struct toy_settings {
   std::uint32_t context_tokens = 4096;
   std::uint32_t sessions = 8;
   std::uint32_t decode_us = 0;  ///< time per evaluated token
+  std::int32_t poison = -1;     ///< to evaluate this token ends the process, as a fault of an engine may
 
   friend bool operator==(const toy_settings&, const toy_settings&) = default;
 };
@@ -54,6 +55,7 @@ struct gateway_entry {
   std::string process;
   std::string listen;  ///< HTTP
   std::string control_listen = "127.0.0.1:0";
+  std::uint32_t poison_after = 2;  ///< nodes that may die of one request; 0: any number
 
   friend bool operator==(const gateway_entry&, const gateway_entry&) = default;
 };
@@ -85,6 +87,7 @@ struct deployment {
   std::string name = "baton";
   std::string commit = "semi-sync";  ///< async | semi-sync | quorum:K | strict
   std::uint32_t every_tokens = 1;    ///< of links that do not say
+  std::uint32_t replicas = 0;        ///< standbys of each group, of those that links lead to; 0: all
   std::chrono::milliseconds heartbeat = limits::heartbeat;
   std::chrono::milliseconds suspect_after = limits::suspect_after;
   std::chrono::milliseconds lease = limits::lease;

@@ -137,7 +137,7 @@ result<void> link_driver::send_rows(const protocol::send_rows& rows, const gpu::
 }
 
 void link_driver::on_begin(const protocol::begin_replication& order, time_point now) {
-  carry_out(sender_.on_session(order.group, order.epoch, order.log, order.rows, now));
+  carry_out(sender_.on_session(order.group, order.epoch, order.log, order.rows, now, order.cuts));
 }
 
 void link_driver::on_records(const protocol::replicate_records& order, time_point now) {

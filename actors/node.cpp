@@ -94,7 +94,8 @@ result<void> node::assemble(const node_options& how, const engine_factory& make_
   spawn_actors(how);
   parts_->primary = spawn_primary_actor(
       system_, parts_,
-      table_settings(parts_->self, *parts_->engine, parts_->places, *commit, !how.replicate_to.empty()));
+      table_settings(parts_->self, *parts_->engine, parts_->places,
+                     {*commit, !how.replicate_to.empty(), how.replicas, how.liveness.lease}));
   auto control =
       publish(system_, local_, caf::actor_cast<primary_actor>(parts_->primary), how.control_listen);
   if (!control) {

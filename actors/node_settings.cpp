@@ -32,7 +32,7 @@ protocol::link_sender::options link_settings(const data_plane::options& plane) {
 
 protocol::primary_table::options table_settings(const process_id& self, const engines::engine& engine,
                                                 std::shared_ptr<protocol::engine_places> places,
-                                                protocol::commit_rule commit, bool wait_for_standbys) {
+                                                const replication_settings& how) {
   protocol::primary_table::options table;
   table.self = self;
   table.fingerprint = engine.identity().hash();
@@ -41,8 +41,10 @@ protocol::primary_table::options table_settings(const process_id& self, const en
   table.exact = engine.max_batch() == 1;
   table.sessions = places->own_share();
   table.places = std::move(places);
-  table.commit = commit;
-  table.wait_for_standbys = wait_for_standbys;
+  table.commit = how.commit;
+  table.wait_for_standbys = how.wait_for_standbys;
+  table.replicas = how.replicas;
+  table.replace_after = how.replace_after;
   return table;
 }
 

@@ -18,11 +18,17 @@ namespace baton::actors {
 /// Of a link that leaves the node of this data plane.
 [[nodiscard]] protocol::link_sender::options link_settings(const data_plane::options& plane);
 
-/// `wait_for_standbys`: links are configured.
+/// What a deployment says of replication; see `primary_table::options`.
+struct replication_settings {
+  protocol::commit_rule commit;
+  bool wait_for_standbys = true;  ///< links are configured
+  std::size_t replicas = 0;
+  std::chrono::milliseconds replace_after = limits::lease;
+};
+
 [[nodiscard]] protocol::primary_table::options table_settings(const process_id& self,
                                                               const engines::engine& engine,
                                                               std::shared_ptr<protocol::engine_places> places,
-                                                              protocol::commit_rule commit,
-                                                              bool wait_for_standbys);
+                                                              const replication_settings& how);
 
 }  // namespace baton::actors

@@ -53,6 +53,14 @@ struct primary_state {
     for (const auto& [name, replicator] : node->replicators)
       self->send(replicator, message);
   }
+  /// To those that it names, or all.
+  template <class Order>
+  void to_its_links(pointer self, const Order& order) {
+    if (order.standbys.empty()) to_all_links(self, order);
+    for (const std::string& name : order.standbys)
+      if (const auto found = node->replicators.find(name); found != node->replicators.end())
+        self->send(found->second, order);
+  }
 
   // --- effects
   // --------------------------------------------------------------------------------------------------------
@@ -124,9 +132,9 @@ struct primary_state {
                effect.change.to.name);
     wish(self, effect.change, &protocol::primary_table::on_hand_over_reply);
   }
-  void act(pointer self, protocol::begin_replication& order) { to_all_links(self, order); }
+  void act(pointer self, protocol::begin_replication& order) { to_its_links(self, order); }
   void act(pointer self, protocol::replicate_records& order) { to_all_links(self, order); }
-  void act(pointer self, protocol::end_replication& order) { to_all_links(self, order); }
+  void act(pointer self, protocol::end_replication& order) { to_its_links(self, order); }
   void act(pointer self, protocol::cut_engine& order) {
     to_all_links(self, rows_held{order.session, order.rows});
     self->send(node->engine_loop, order);

@@ -45,8 +45,9 @@ struct node_options {
   std::string transport = "ucx";  ///< "ucx" (over TCP), "ucx-shm", "tcp", or "inproc" (nodes of one process)
   transport_factory make_transport;  ///< used instead of `transport` if set
   std::string network_devices;  ///< "ucx": interfaces to use, e.g. "lo"; empty: chosen by the listen address
-  std::string commit = "semi-sync";              ///< async | semi-sync | quorum:K | strict
-  std::uint32_t every_tokens = 1;                ///< rows are shipped after this many tokens at the latest
+  std::string commit = "semi-sync";  ///< async | semi-sync | quorum:K | strict
+  std::size_t replicas = 0;          ///< standbys of each group, of `replicate_to`; 0: all of them
+  std::uint32_t every_tokens = 1;    ///< rows are shipped after this many tokens at the latest
   std::size_t replica_memory_bytes = 64U << 20;  ///< staging memory for rows on the way
   std::size_t sessions = 16;  ///< places in the engine: a third for own sessions, the rest for replicas
   liveness_options liveness;
@@ -56,6 +57,8 @@ struct gateway_options {
   std::string name = "edge";
   std::string orchestrator;
   std::string control_listen = "127.0.0.1:0";
+  std::uint32_t poison_after =
+      2;  ///< nodes that die of a request one after the other; 0: it is always run again
   liveness_options liveness;
 };
 

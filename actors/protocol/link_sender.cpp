@@ -67,7 +67,7 @@ void link_sender::probe(outbound& session, position upto, time_point now, link_e
 }
 
 link_effects link_sender::on_session(group_id group, baton::epoch epoch, session_log log, position rows,
-                                     time_point now) {
+                                     time_point now, std::uint64_t cuts) {
   link_effects effects;
   const session_id id = log.session();
   const bool dropped = farewells_.erase(id) != 0;
@@ -84,8 +84,8 @@ link_effects link_sender::on_session(group_id group, baton::epoch epoch, session
     session.rows_synced = 0;
     session.refused = false;
     session.state = phase::idle;
-    session.cuts = 0;
   }
+  session.cuts = cuts;
   session.rows_held = rows;
   if (!connected_) return effects;
   if (created && fresh)

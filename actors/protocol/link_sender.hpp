@@ -58,9 +58,8 @@ struct standby_progress {
   baton::epoch epoch{};
   position logged = 0;
   position synced = 0;
-  chain_hash chain = 0;  ///< of the log [0, logged): counts only for a history that has it in its past
-  std::uint64_t cuts =
-      0;  ///< truncate records since `on_session`: counts only if the history has not been cut since
+  chain_hash chain = 0;    ///< of the log [0, logged): counts only for a history that has it in its past
+  std::uint64_t cuts = 0;  ///< of the history, see `on_session`: counts only if it has not been cut since
 };
 
 /// The standby knows a higher epoch: this node has been replaced as the owner.
@@ -112,9 +111,10 @@ class link_sender {
   void on_disconnected();
   [[nodiscard]] bool connected() const noexcept { return connected_; }
 
-  /// This node owns the session under `epoch`; `log` is its history so far, `rows` what the engine has of it.
-  /// Also for an ownership under a higher epoch than before.
-  link_effects on_session(group_id group, baton::epoch epoch, session_log log, position rows, time_point now);
+  /// This node owns the session under `epoch`; `log` is its history so far, which has been cut `cuts` times,
+  /// `rows` what the engine has of it. Also for an ownership under a higher epoch than before.
+  link_effects on_session(group_id group, baton::epoch epoch, session_log log, position rows, time_point now,
+                          std::uint64_t cuts = 0);
   /// The session is no longer ours, or is gone for good: then the standby is told to drop it, again after a
   /// reconnect if it may not have heard.
   link_effects on_session_ended(session_id session, bool drop);

@@ -92,9 +92,11 @@ primary_effects primary_table::on_replicas(group_id group, baton::epoch epoch,
     mine->unsealed.insert(it);
     effects.emplace_back(seal_gateway{it, order});
   }
-  for (auto& [id, session] : sessions_)
-    if (session.group == group)
-      effects.emplace_back(begin_replication{group, epoch, session.log, session.rows});
+  if (how_.replicas == 0)
+    for (auto& [id, session] : sessions_)
+      if (session.group == group)
+        effects.emplace_back(begin_replication{group, epoch, session.log, session.rows, session.cuts, {}});
+  choose_standbys(*mine, now, effects);
   if (mine->unsealed.empty()) mine->state = phase::serving;
   for (const auto& [name, link] : links_)
     consider_joining(*mine, name, now, effects);
@@ -145,7 +147,7 @@ void primary_table::demote(owned_group& group, primary_effects& effects) {
     if (session.run != 0) effects.emplace_back(stop_engine{it->first, session.run});
     // Rows made since the last report belong to nobody.
     cut_engine_to(session, session.rows, effects);
-    effects.emplace_back(end_replication{it->first, false});
+    effects.emplace_back(end_replication{it->first, false, {}});
     back.sessions.push_back({id, std::move(session.log), session.rows});
     it = sessions_.erase(it);
   }
@@ -233,7 +235,8 @@ void primary_table::consider_joining(owned_group& group, const std::string& stan
   const auto link = links_.find(standby);
   standby_state& state = group.standbys[standby];
   if (!how_.wait_for_standbys || group.state != phase::serving || link == links_.end() || !link->second.up ||
-      state.joining || state.leaving || find_by_name(group.record.in_sync, standby) != nullptr)
+      state.joining || state.leaving || find_by_name(group.record.in_sync, standby) != nullptr ||
+      !is_standby(group, standby))
     return;
   for (const auto& [id, session] : sessions_) {
     if (session.group != group.record.group) continue;
@@ -247,10 +250,11 @@ void primary_table::consider_joining(owned_group& group, const std::string& stan
 
 primary_effects primary_table::on_link_up(const std::string& standby, const process_id& who, time_point now) {
   primary_effects effects;
-  links_[standby] = {who, true};
+  links_[standby] = {who, true, {}};
   for (auto& [id, session] : sessions_)
     session.held.erase(standby);
   for (auto& [id, group] : groups_) {
+    choose_standbys(group, now, effects);
     const process_id* member = find_by_name(group.record.in_sync, standby);
     if (member != nullptr && *member != who)
       leave(group, standby, now, effects);  // the member was an earlier incarnation
@@ -262,6 +266,7 @@ primary_effects primary_table::on_link_up(const std::string& standby, const proc
 primary_effects primary_table::on_link_down(const std::string& standby, time_point now) {
   primary_effects effects;
   links_[standby].up = false;
+  links_[standby].lost_at = now;
   for (auto& [id, session] : sessions_)
     session.held.erase(standby);
   for (auto& [id, group] : groups_)

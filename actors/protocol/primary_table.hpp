@@ -63,12 +63,14 @@ struct ask_in_sync {
 struct ask_hand_over {
   hand_over change;
 };
-/// A session begins to be replicated on every link (or begins anew under this epoch).
+/// A session begins to be replicated to these standbys (or begins anew under this epoch).
 struct begin_replication {
   group_id group{};
   baton::epoch epoch{};
   session_log log;
   position rows = 0;
+  std::uint64_t cuts = 0;             ///< truncate records so far, see `standby_progress`
+  std::vector<std::string> standbys;  ///< empty: all that are linked
 };
 struct replicate_records {
   std::vector<session_records> step;
@@ -76,6 +78,7 @@ struct replicate_records {
 struct end_replication {
   session_id session{};
   bool drop = false;
+  std::vector<std::string> standbys;  ///< empty: all that are linked
 };
 /// The engine holds rows [0, rows) of the session from now on: cut it there. Rows that it exports from then
 /// on carry `generation`; those of an older one are of a history that is no more.
@@ -150,6 +153,8 @@ class primary_table {
     bool wait_for_standbys = true;  ///< false: no links are configured, nothing ever joins an in-sync set
     bool rows_move = true;          ///< standbys are sent rows; otherwise tokens only
     std::chrono::milliseconds pause_at_most{2000};  ///< for a planned move, which is given up then
+    std::size_t replicas = 0;                       ///< standbys of each group; 0: all that are linked
+    std::chrono::milliseconds replace_after = limits::lease;  ///< a lost standby, if there is another
   };
 
   struct counters {
@@ -226,10 +231,11 @@ class primary_table {
     phase state = phase::taking;
     std::set<process_id> unsealed;
     std::map<std::string, standby_state> standbys;
-    process_id wanted{};      // where the last view wants it to move; name empty: nowhere
-    process_id move_to{};     // where it is about to move
-    bool at_rest = false;     // for it: no turn begins, and runs are paused
-    time_point rest_since{};  // and when a move that came to nothing may be tried again
+    std::set<std::string> chosen;  // its standbys, if not all that are linked
+    process_id wanted{};           // where the last view wants it to move; name empty: nowhere
+    process_id move_to{};          // where it is about to move
+    bool at_rest = false;          // for it: no turn begins, and runs are paused
+    time_point rest_since{};       // and when a move that came to nothing may be tried again
     bool move_asked = false;
     time_point move_asked_at{};
   };
@@ -259,6 +265,7 @@ class primary_table {
   struct link {
     process_id who;
     bool up = false;
+    time_point lost_at{};
   };
 
   void demote(owned_group& group, primary_effects& effects);
@@ -283,6 +290,10 @@ class primary_table {
   void ask(owned_group& group, const process_id& standby, bool add, primary_effects& effects);
   void ask_to_join(owned_group& group, standby_state& state, const process_id& who, time_point now,
                    primary_effects& effects);
+  [[nodiscard]] bool is_standby(const owned_group& group, const std::string& name) const;
+  [[nodiscard]] static std::uint64_t place_in_order(group_id group, const std::string& name);
+  [[nodiscard]] const std::string* next_standby(const owned_group& group) const;
+  void choose_standbys(owned_group& group, time_point now, primary_effects& effects);
   void want_moves(const cluster_view& view, time_point now, primary_effects& effects);
   [[nodiscard]] bool holds_all(const owned_group& group, position short_by) const;
   void consider_moving(owned_group& group, time_point now, primary_effects& effects);

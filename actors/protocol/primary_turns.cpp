@@ -51,7 +51,10 @@ primary_table::served* primary_table::place_for(group_id group, const session_pi
   if (!find_place(effects)) return nullptr;
   served fresh{group, session_log{history.session, how_.fingerprint}};
   served& placed = sessions_.insert_or_assign(history.session, std::move(fresh)).first->second;
-  effects.emplace_back(begin_replication{group, find_group(group)->record.epoch, placed.log, 0});
+  const owned_group& owned = *find_group(group);
+  if (how_.replicas == 0 || !owned.chosen.empty())
+    effects.emplace_back(begin_replication{
+        group, owned.record.epoch, placed.log, 0, 0, {owned.chosen.begin(), owned.chosen.end()}});
   return &placed;
 }
 
@@ -68,7 +71,7 @@ bool primary_table::evict_idle(bool place_unused, primary_effects& effects) {
       oldest = it;
   if (oldest == sessions_.end()) return false;
   effects.emplace_back(drop_engine{oldest->first, place_unused});
-  effects.emplace_back(end_replication{oldest->first, true});
+  effects.emplace_back(end_replication{oldest->first, true, {}});
   sessions_.erase(oldest);
   return true;
 }
@@ -397,6 +400,7 @@ primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
       else if (member == nullptr && links_[name].up)
         ask_to_join(group, state, links_[name].who, now, effects);
     }
+    choose_standbys(group, now, effects);
     for (const auto& [name, link] : links_)
       consider_joining(group, name, now, effects);
     consider_moving(group, now, effects);

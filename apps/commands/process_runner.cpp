@@ -92,6 +92,7 @@ result<void> parts::start_node(const actors::node_entry& node) {
   options.network_devices = node.network_devices;
   options.commit = graph_.commit;
   options.every_tokens = graph_.every_tokens;
+  options.replicas = graph_.replicas;
   options.replica_memory_bytes = node.replica_memory_bytes;
   options.sessions = std::visit([](const auto& engine) { return engine.sessions; }, node.engine);
   options.liveness = liveness_;
@@ -117,6 +118,7 @@ result<void> parts::start_gateway(const actors::gateway_entry& gateway) {
   options.name = gateway.id;
   options.orchestrator = graph_.orchestrator.listen;
   options.control_listen = gateway.control_listen;
+  options.poison_after = gateway.poison_after;
   options.liveness = liveness_;
   const auto address = runtime_->add_gateway(options, *text);
   if (!address) return named(gateway.id, address.failure());

@@ -83,7 +83,8 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
   };
   loop_ = std::make_unique<engine_loop>(engine_, std::move(out));
 
-  auto table = table_settings(host_->self(), engine_, places_, in.how.commit, !standbys_.empty());
+  auto table = table_settings(host_->self(), engine_, places_,
+                              {in.how.commit, !standbys_.empty(), in.how.replicas, in.how.lease});
   if (in.without == left_out::commit_wait) table.commit.how = protocol::commit_rule::mode::async;
   table_ = std::make_unique<protocol::primary_table>(std::move(table));
 }
@@ -348,13 +349,13 @@ void node::act(protocol::ask_hand_over& effect) {
 }
 
 void node::act(protocol::begin_replication& order) {
-  to_links([this, order](link_driver& link) { link.on_begin(order, host_->now()); });
+  to_links([this, order](link_driver& link) { link.on_begin(order, host_->now()); }, order.standbys);
 }
 void node::act(protocol::replicate_records& order) {
   to_links([this, order](link_driver& link) { link.on_records(order, host_->now()); });
 }
 void node::act(protocol::end_replication& order) {
-  to_links([order](link_driver& link) { link.on_end(order); });
+  to_links([order](link_driver& link) { link.on_end(order); }, order.standbys);
 }
 void node::act(protocol::cut_engine& order) {
   to_links([held = rows_held{order.session, order.rows}](link_driver& link) { link.on_rows_held(held); });
@@ -483,8 +484,8 @@ void node::to_link(const std::string& standby, std::function<void(link_driver&)>
   link_boxes_.at(standby).post([this, standby, what = std::move(what)] { what(*links_.at(standby)); });
 }
 
-void node::to_links(const std::function<void(link_driver&)>& what) {
-  for (const std::string& standby : standbys_)
+void node::to_links(const std::function<void(link_driver&)>& what, const std::vector<std::string>& only) {
+  for (const std::string& standby : only.empty() ? standbys_ : only)
     to_link(standby, what);
 }
 

@@ -105,7 +105,9 @@ class node : public std::enable_shared_from_this<node> {
 
   // Links.
   void to_link(const std::string& standby, std::function<void(actors::link_driver&)> what);
-  void to_links(const std::function<void(actors::link_driver&)>& what);
+  /// `only`: to those; to all if it is empty.
+  void to_links(const std::function<void(actors::link_driver&)>& what,
+                const std::vector<std::string>& only = {});
 
   // Engine and gpu.
   void to_engine(std::function<void()> order);

@@ -79,7 +79,8 @@ void simulation::shape() {
                    : rule < 0.75 ? mode::async
                    : rule < 0.9  ? mode::strict
                                  : mode::quorum;
-  how.commit.quorum = 1;
+  how.replicas = random.chance(0.5) ? random.between<std::size_t>(1, how.nodes - 1) : 0;
+  how.commit.quorum = random.between<std::uint32_t>(1, 2);
   how.every_tokens = random.chance(0.5) ? 1 : random.between<std::uint32_t>(2, 24);
   how.prefill_chunk = random.between<std::uint32_t>(2, 32);
   how.sessions = random.chance(0.3) ? random.between<std::size_t>(4, 8) : 24;

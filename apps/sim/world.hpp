@@ -24,6 +24,7 @@ struct settings {
   std::size_t nodes = 3;
   std::size_t gateways = 1;
   actors::protocol::commit_rule commit;
+  std::size_t replicas = 0;  ///< standbys of each group; 0: all nodes
   std::uint32_t every_tokens = 1;
   std::uint32_t prefill_chunk = 16;
   std::uint32_t context_tokens = 600;

@@ -30,6 +30,7 @@ name = "two-racks"
 
 [defaults]
 commit = "quorum:1"
+replicas = 2
 every_tokens = "auto"
 heartbeat_ms = 50
 suspect_ms = 200
@@ -53,6 +54,7 @@ id = "edge"
 type = "gateway"
 process = "brain"
 listen = "0.0.0.0:8080"
+poison_after = 3
 
 [[actor]]
 id = "a"
@@ -85,12 +87,13 @@ deployment whole_as_structs(const folder& in) {
   deployment wanted;
   wanted.name = "two-racks";
   wanted.commit = "quorum:1";
+  wanted.replicas = 2;
   wanted.every_tokens = 1;
   wanted.heartbeat = 50ms;
   wanted.suspect_after = 200ms;
   wanted.lease = 2000ms;
   wanted.orchestrator = {"control", "brain", "127.0.0.1:7400", in.file("state.db")};
-  wanted.gateways = {{"edge", "brain", "0.0.0.0:8080", "127.0.0.1:0"}};
+  wanted.gateways = {{"edge", "brain", "0.0.0.0:8080", "127.0.0.1:0", 3}};
   node_entry a;
   a.id = a.process = "a";
   a.engine = llama_settings{in.file("small.gguf"), 8192, 6, "throughput", "q8_0", 2};

@@ -63,12 +63,12 @@ const std::vector<refusal> refusals{
     {2, "nam = \"small\"", "f.toml:2: deployment.nam: unknown key; known here are name"},
     {4, "comit = \"async\"",
      "f.toml:4: defaults.comit: unknown key; known here are commit, every_tokens, heartbeat_ms, lease_ms, "
-     "suspect_ms"},
+     "replicas, suspect_ms"},
     {11, "store = \"sqlite:x\"\nport = 1",
      "f.toml:12: actor.control.port: unknown key; known here are id, listen, process, store, type"},
     {19, "engine = { type = \"toy\", threads = 2 }",
-     "f.toml:19: actor.a.engine.threads: unknown key; known here are context, decode_us, seed, sessions, "
-     "type"},
+     "f.toml:19: actor.a.engine.threads: unknown key; known here are context, decode_us, poison, seed, "
+     "sessions, type"},
     {28, "transprt = \"ucx\"",
      "f.toml:28: link[1].transprt: unknown key; known here are every_tokens, from, to, transport"},
     {1, "[deploiment]",
@@ -93,6 +93,12 @@ const std::vector<refusal> refusals{
     // values
     {4, "commit = \"quorum:2\"",
      "f.toml:31: defaults.commit: expected \"quorum:1\" at most, for no node has more links, found "
+     "\"quorum:2\""},
+    {4, "replicas = 2",
+     "f.toml:31: defaults.replicas: expected 1 at most, for no node has more links, found 2"},
+    {4, "replicas = 0", "f.toml:4: defaults.replicas: expected a whole number from 1 to 9, found 0"},
+    {4, "replicas = 1\ncommit = \"quorum:2\"",
+     "f.toml:32: defaults.commit: expected \"quorum:1\" at most, for there are no more replicas, found "
      "\"quorum:2\""},
     {4, "commit = \"quorum:0\"",
      "f.toml:4: defaults.commit: expected \"async\", \"semi-sync\", \"quorum:K\" with K from 1 to 9, or "

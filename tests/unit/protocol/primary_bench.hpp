@@ -58,7 +58,7 @@ struct describer {
   }
   std::string operator()(const ask_hand_over& it) const { return "hand over to " + it.change.to.name; }
   std::string operator()(const begin_replication& it) const {
-    return "begin " + number(it.log.length()) + " rows " + number(it.rows);
+    return "begin " + number(it.log.length()) + " rows " + number(it.rows) + to(it.standbys);
   }
   std::string operator()(const replicate_records& it) const {
     std::string out = "say";
@@ -67,7 +67,15 @@ struct describer {
         out += " " + describe(record);
     return out;
   }
-  std::string operator()(const end_replication& it) const { return it.drop ? "end drop" : "end"; }
+  std::string operator()(const end_replication& it) const {
+    return (it.drop ? "end drop" : "end") + to(it.standbys);
+  }
+  static std::string to(const std::vector<std::string>& standbys) {
+    std::string out;
+    for (const std::string& name : standbys)
+      out += (out.empty() ? " to " : " ") + name;
+    return out;
+  }
   std::string operator()(const cut_engine& it) const { return "cut " + number(it.rows); }
   std::string operator()(const run_engine& it) const {
     return "run " + number(it.tokens.size()) + " from " + number(it.rows);
@@ -108,7 +116,8 @@ struct bench {
   session_log log = log_of(10, 0);  // as the gateway has it
   std::map<std::string, std::uint64_t> cuts{};
 
-  explicit bench(commit_rule::mode mode = commit_rule::mode::semi_sync) : how(usual(mode)), table(how) {}
+  explicit bench(commit_rule::mode mode = commit_rule::mode::semi_sync, std::size_t replicas = 0)
+      : how(usual(mode)), table((how.replicas = replicas, how)) {}
 
   cluster_view view() {
     cluster_view out;
