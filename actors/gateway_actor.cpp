@@ -285,6 +285,10 @@ gateway_core_actor::behavior_type gateway_behavior(gateway_core_actor::stateful_
       [self, &state](const wire<turn_tokens>& tokens) { state.on_tokens(self, tokens); },
       [self, &state](const wire<turn_failure>& failure) { state.on_failure(self, failure); },
       [self, &state](const wire<cluster_view>& view) { state.on_view(self, view); },
+      [&state](locate_atom, const std::string& session) {
+        const gateway_session* found = state.core->find_session(session);
+        return found == nullptr ? std::uint64_t{0} : raw(found->group);
+      },
       [self, &state](const submit_turn& order) { state.on_submit(self, order); },
       [self, &state](const cancel_turn& order) {
         state.carry_out(self, state.core->on_cancel(order.handle, steady::now()));

@@ -19,6 +19,7 @@ namespace baton::actors {
 /// | `turn_tokens` | | released to the client if they fit |
 /// | `turn_failure` | | the turn is opened again, or fails |
 /// | `cluster_view` | | nodes are dialed, routes change |
+/// | locate, a session's name | its group, 0 if unknown | |
 struct gateway_handles {
   gateway_actor actor;
   std::shared_ptr<completion_service> service;

@@ -99,7 +99,7 @@ class gateway_core {
   [[nodiscard]] std::size_t sessions() const noexcept { return sessions_.size(); }
   /// Tokens of the group under a lower epoch are refused.
   [[nodiscard]] epoch sealed(group_id group) const;
-  /// By the client's name; nullptr if there is none. For checkers.
+  /// By the client's name; nullptr if there is none.
   [[nodiscard]] const gateway_session* find_session(const std::string& name) const {
     return sessions_.find(name);
   }

@@ -14,6 +14,8 @@ namespace baton::actors {
 
 using tick_atom = caf::atom_constant<caf::atom("tick")>;
 using step_atom = caf::atom_constant<caf::atom("step")>;
+using locate_atom = caf::atom_constant<caf::atom("locate")>;
+using move_atom = caf::atom_constant<caf::atom("move")>;
 using drain_atom = caf::atom_constant<caf::atom("drain")>;
 using status_atom = caf::atom_constant<caf::atom("status")>;
 
@@ -23,7 +25,8 @@ using status_atom = caf::atom_constant<caf::atom("status")>;
 /// Says of open turns what the client is shown; see actors/gateway_actor.hpp.
 using gateway_actor =
     caf::typed_actor<caf::replies_to<wire<seal>>::with<wire<seal_reply>>, caf::reacts_to<wire<turn_tokens>>,
-                     caf::reacts_to<wire<turn_failure>>, caf::reacts_to<wire<cluster_view>>>;
+                     caf::reacts_to<wire<turn_failure>>, caf::reacts_to<wire<cluster_view>>,
+                     caf::replies_to<locate_atom, std::string>::with<std::uint64_t>>;
 
 /// Runs sessions; see actors/primary_actor.hpp. A node publishes this one.
 using primary_actor =
@@ -42,6 +45,8 @@ using orchestrator_actor =
                      caf::replies_to<wire<in_sync_change>>::with<wire<in_sync_reply>>,
                      caf::replies_to<wire<hand_over>>::with<wire<in_sync_reply>>,
                      caf::replies_to<drain_atom, std::string, bool>::with<bool>,
+                     caf::replies_to<locate_atom, std::string>::with<std::uint64_t>,
+                     caf::replies_to<move_atom, std::uint64_t, std::string>::with<bool>,
                      caf::replies_to<status_atom>::with<std::string>>;
 
 // --- within a node

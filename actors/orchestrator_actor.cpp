@@ -164,6 +164,28 @@ struct orchestrator_state {
     return known;
   }
 
+  bool on_move(pointer self, group_id group, const std::string& node) {
+    protocol::cluster_effects effects;
+    const bool ordered = table->move(group, node, effects);
+    if (ordered) log().info("move group={} to={}", raw(group), node);
+    run(self, std::move(effects));
+    return ordered;
+  }
+
+  /// Of the gateways one at most knows a session; those that do not answer do not.
+  caf::result<std::uint64_t> on_locate(pointer self, const std::string& session) {
+    auto promise = self->make_response_promise<std::uint64_t>();
+    const auto asked = std::make_shared<std::size_t>(gateways.size());
+    const auto answered = [promise, asked](std::uint64_t group) mutable {
+      if (group != 0 || --*asked == 0) promise.deliver(group);
+    };
+    if (gateways.empty()) promise.deliver(std::uint64_t{0});
+    for (const auto& [id, gateway] : gateways)
+      self->request(gateway, limits::request_timeout, locate_atom::value, session)
+          .then(answered, [answered](const caf::error&) mutable { answered(0); });
+    return promise;
+  }
+
   void on_down(pointer self, const caf::down_msg& down) {
     const auto lost = [&](auto& members) -> std::optional<process_id> {
       for (auto it = members.begin(); it != members.end(); ++it) {
@@ -269,6 +291,10 @@ orchestrator_core_actor::behavior_type orchestrator_behavior(
         });
       },
       [self, &state](drain_atom, const std::string& node, bool on) { return state.on_drain(self, node, on); },
+      [self, &state](locate_atom, const std::string& session) { return state.on_locate(self, session); },
+      [self, &state](move_atom, std::uint64_t group, const std::string& node) {
+        return state.on_move(self, group_id{group}, node);
+      },
       [&state](status_atom) { return state.status(); },
       [self, &state](tick_atom) { state.on_tick(self); },
   };

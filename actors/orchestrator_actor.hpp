@@ -20,6 +20,8 @@ namespace baton::actors {
 /// | `in_sync_change` | `in_sync_reply` | compare-and-swap |
 /// | `hand_over` | `in_sync_reply` | compare-and-swap of the owner, for a planned move |
 /// | drain, a node's name, on or off | whether it is alive | it is to own nothing, or may again |
+/// | locate, a session's name | its group, 0 if unknown | the gateways are asked |
+/// | move, a group, a node's name | whether that can be | the node is to own the group |
 /// | `status` | JSON | for people |
 /// | `tick` | | silence becomes suspicion |
 result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system,

@@ -219,6 +219,15 @@ class visitor {
   orchestrator_actor orchestrator_;
 };
 
+/// Who owns the group, by a status; empty if nobody does.
+std::string owner_of(const std::string& status, std::uint64_t group) {
+  const auto parsed = nlohmann::json::parse(status, nullptr, false);
+  if (!parsed.is_object()) return {};
+  for (const auto& it : parsed.value("groups", nlohmann::json::array()))
+    if (it.value("group", std::uint64_t{0}) == group) return it.value("owner", "");
+  return {};
+}
+
 /// The groups of a node in a status, as "1, 2".
 std::string groups_of(const std::string& status, const std::string& node) {
   std::string out;
@@ -235,6 +244,30 @@ result<std::string> fetch_status(const std::string& orchestrator, std::chrono::m
   visitor asks{orchestrator};
   if (auto connected = asks.connect(); !connected) return connected.failure();
   return asks.ask<std::string>(timeout, status_atom::value);
+}
+
+result<std::uint64_t> move_session(const std::string& orchestrator, const std::string& session,
+                                   const std::string& node, std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  visitor asks{orchestrator};
+  if (auto connected = asks.connect(); !connected) return connected.failure();
+  const auto group = asks.ask<std::uint64_t>(timeout, locate_atom::value, session);
+  if (!group) return group.failure();
+  if (*group == 0) return {errc::unknown_session, "no gateway knows a session \"" + session + "\""};
+  const auto ordered = asks.ask<bool>(timeout, move_atom::value, *group, node);
+  if (!ordered) return ordered.failure();
+  if (!*ordered) return {errc::unavailable, "no node \"" + node + "\" is alive, or it drains"};
+  for (;;) {
+    const auto status = asks.ask<std::string>(timeout, status_atom::value);
+    if (!status) return status.failure();
+    const std::string owner = owner_of(*status, *group);
+    if (owner == node) return *group;
+    if (std::chrono::steady_clock::now() > deadline)
+      return {errc::timed_out, "group " + std::to_string(*group) + " is still " +
+                                   (owner.empty() ? "nobody's" : "node " + owner + "'s") + ": " + node +
+                                   " does not hold all of it yet, or no link leads there"};
+    asks.pass(drain_poll);
+  }
 }
 
 result<void> drain_node(const std::string& orchestrator, const std::string& node, bool on,

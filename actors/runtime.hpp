@@ -107,6 +107,13 @@ class runtime {
 /// The status of a cluster, asked of its orchestrator from outside, as JSON text.
 result<std::string> fetch_status(const std::string& orchestrator, std::chrono::milliseconds timeout);
 
+/// Tells the orchestrator that a node shall own the group that a session is in, and waits until it does: that
+/// node is brought all of the group first, while decoding goes on. A group moves as a whole; its number is
+/// returned. `unknown_session` if no gateway knows one of that name, `unavailable` if no such node is alive,
+/// `timed_out` with what is known then.
+result<std::uint64_t> move_session(const std::string& orchestrator, const std::string& session,
+                                   const std::string& node, std::chrono::milliseconds timeout);
+
 /// Tells the orchestrator that a node shall own nothing until it restarts, and waits until that is so: what
 /// it owns moves to standbys that hold all of it, while decoding goes on. With `on` false it may own again,
 /// and nothing is waited for. `unavailable` if no such node is alive; `timed_out` with the groups that are

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "apps/bench/bench.hpp"
-#include "apps/commands/drain.hpp"
+#include "apps/commands/planned_moves.hpp"
 #include "apps/commands/run.hpp"
 #include "apps/commands/status.hpp"
 #include "apps/demo/demo.hpp"
@@ -35,6 +35,8 @@ struct arguments {
   int status_timeout_ms = 2000;
   drain_options drain;
   int drain_timeout_ms = 30'000;
+  move_options move;
+  int move_timeout_ms = 30'000;
   demo::demo_options demo;
   bench::bench_options bench;
   std::string bench_what;
@@ -83,6 +85,18 @@ CLI::App* add_drain(CLI::App& app, arguments& into) {
       ->check(CLI::Range(1, 3'600'000))
       ->capture_default_str();
   command->add_flag("--undo", into.drain.undo, "It may serve again");
+  return command;
+}
+
+CLI::App* add_move(CLI::App& app, arguments& into) {
+  auto* command = app.add_subcommand(
+      "move", "Move a session, with its group, to another node, without a pause in its stream");
+  command->add_option("SESSION", into.move.session, "The name that its client gave it")->required();
+  command->add_option("NODE", into.move.node, "The node's id in the deployment")->required();
+  add_orchestrator(*command, into.move.orchestrator);
+  command->add_option("--timeout-ms", into.move_timeout_ms, "How long to wait until it is there")
+      ->check(CLI::Range(1, 3'600'000))
+      ->capture_default_str();
   return command;
 }
 
@@ -195,6 +209,7 @@ int run(int argc, char** argv) {
   const auto* run_it = add_run(app, given);
   const auto* show_status = add_status(app, given);
   const auto* drain_it = add_drain(app, given);
+  const auto* move_it = add_move(app, given);
   const auto* show_demo = add_demo(app, given);
   const auto* measure = add_bench(app, given);
   const auto* simulate = add_sim(app, given);
@@ -208,6 +223,8 @@ int run(int argc, char** argv) {
   if (show_status->parsed()) return status_command(given.status);
   given.drain.timeout = std::chrono::milliseconds(given.drain_timeout_ms);
   if (drain_it->parsed()) return drain_command(given.drain);
+  given.move.timeout = std::chrono::milliseconds(given.move_timeout_ms);
+  if (move_it->parsed()) return move_command(given.move);
   if (show_demo->parsed()) return demo::demo_command(given.demo);
   if (measure->parsed())
     return given.bench_what == "gap" ? bench::gap_command(given.bench) : bench::overhead_command(given.bench);

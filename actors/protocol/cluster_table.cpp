@@ -164,6 +164,7 @@ cluster_effects cluster_table::on_lost(const process_id& who, const std::string&
 
 void cluster_table::lose(member& node, const std::string& cause, time_point now, cluster_effects& effects) {
   node.alive = false;
+  std::erase_if(ordered_, [&](const auto& it) { return it.second == node.registration.node.name; });
   // First what it owned, then the sets it was in: clients wait for the former.
   for (const auto& [id, record] : groups_)
     if (record.owner == node.registration.node) fail_over(record, cause, now, effects);
@@ -209,8 +210,26 @@ cluster_effects cluster_table::on_tick(time_point now) {
 bool cluster_table::drain(const std::string& node, bool on, cluster_effects& effects) {
   const auto found = nodes_.find(node);
   if (found == nodes_.end() || !found->second.alive) return false;
+  std::erase_if(ordered_, [&](const auto& it) { return it.second == node; });
   if (std::exchange(found->second.drained, on) != on) changed(effects);
   return true;
+}
+
+bool cluster_table::move(group_id group, const std::string& node, cluster_effects& effects) {
+  const auto to = nodes_.find(node);
+  if (!groups_.contains(group) || to == nodes_.end() || !to->second.alive || to->second.draining())
+    return false;
+  ordered_[group] = node;
+  changed(effects);
+  return true;
+}
+
+/// Who is to have the group by order; nullptr if there is none, or that node cannot have it now.
+const process_id* cluster_table::ordered_owner(const group_record& record) const {
+  const auto ordered = ordered_.find(record.group);
+  const auto to = ordered == ordered_.end() ? nodes_.end() : nodes_.find(ordered->second);
+  return to == nodes_.end() || !to->second.alive || to->second.draining() ? nullptr
+                                                                          : &to->second.registration.node;
 }
 
 /// What draining nodes own is to go to those that hold all of it and stay, in turn to the one with least to
@@ -222,7 +241,12 @@ std::vector<group_move> cluster_table::moves() const {
   std::vector<group_move> out;
   for (const auto& [id, record] : groups_) {
     const auto owner = nodes_.find(record.owner.name);
-    if (!runs(record.owner) || !owner->second.draining()) continue;
+    if (!runs(record.owner)) continue;
+    if (const process_id* to = ordered_owner(record); to != nullptr) {
+      if (*to != record.owner) out.push_back({id, record.epoch, *to});
+      continue;
+    }
+    if (!owner->second.draining()) continue;
     const process_id* best = nullptr;
     for (const process_id& it : record.in_sync)
       if (runs(it) && !nodes_.at(it.name).draining() && (best == nullptr || load[it] < load[*best]))
@@ -238,7 +262,7 @@ std::vector<group_move> cluster_table::moves() const {
     const group_record* best = nullptr;
     for (const auto& [id, record] : groups_)
       if (runs(record.owner) && !nodes_.at(record.owner.name).draining() && load[record.owner] > 1 &&
-          is_in_sync(record, node.registration.node) &&
+          is_in_sync(record, node.registration.node) && ordered_owner(record) == nullptr &&
           (best == nullptr || load[record.owner] > load[best->owner]))
         best = &record;
     if (best == nullptr) continue;

@@ -78,6 +78,9 @@ class cluster_table {
   cluster_effects on_hand_over(change_ticket ticket, const hand_over& change, time_point now);
   /// Whether the node of that name shall own nothing; false also if it is unknown. Until it restarts.
   bool drain(const std::string& node, bool on, cluster_effects& effects);
+  /// The node of that name shall own the group, and have it until something happens to it. False if there is
+  /// no such group, or the node is not alive or drains.
+  bool move(group_id group, const std::string& node, cluster_effects& effects);
   cluster_effects on_change(change_ticket ticket, const in_sync_change& change, time_point now);
   /// Outcome of a `swap_record`: the record as written, or (if not `done`) as the store really has it; with
   /// revision 0 if it has none or could not be read.
@@ -126,6 +129,7 @@ class cluster_table {
   void reply(change_ticket ticket, group_id group, bool changed, cluster_effects& effects) const;
   [[nodiscard]] const member* choose_successor(const group_record& record) const;
   [[nodiscard]] std::vector<group_move> moves() const;
+  [[nodiscard]] const process_id* ordered_owner(const group_record& record) const;
   [[nodiscard]] bool may_inherit(const process_id& who, time_point now) const;
   [[nodiscard]] bool runs(const process_id& who) const;
   [[nodiscard]] const group_status* status_of(const std::string& node, group_id group) const;
@@ -138,6 +142,7 @@ class cluster_table {
   std::map<group_id, pending_change> pending_;
   std::map<std::string, std::vector<group_status>> statuses_;
   std::vector<failover_event> failovers_;
+  std::map<group_id, std::string> ordered_;  // by order: where a group is to be
   std::set<group_id> unsure_;  // a write of theirs failed, and what the store has could not be read
   std::uint64_t version_ = 0;
   time_point ticked_at_;

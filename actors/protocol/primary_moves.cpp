@@ -21,6 +21,7 @@ void primary_table::want_moves(const cluster_view& view, time_point now, primary
       return it.group == record.group && it.epoch == record.epoch;
     });
     group.wanted = wanted == view.moves.end() ? process_id{} : wanted->to;
+    choose_standbys(group, now, effects);
     if (group.move_to != group.wanted && !group.move_asked) resume(group, now, effects);
     consider_moving(group, now, effects);
   }

@@ -27,10 +27,21 @@ const std::string* primary_table::next_standby(const owned_group& group) const {
   return best;
 }
 
+/// To have it where it is to move, a group may have one standby more.
+void primary_table::begin_with(owned_group& group, const std::string& standby, primary_effects& effects) {
+  if (!group.chosen.insert(standby).second) return;
+  for (const auto& [id, session] : sessions_)
+    if (session.group == group.record.group)
+      effects.emplace_back(begin_replication{
+          group.record.group, group.record.epoch, session.log, session.rows, session.cuts, {standby}});
+}
+
 /// One that is lost keeps its place for a lease, for it may be back with all it had; then, and only if there
 /// is another, that one gets the place, and with it every session of the group.
 void primary_table::choose_standbys(owned_group& group, time_point now, primary_effects& effects) {
   if (how_.replicas == 0 || group.state == phase::taking) return;
+  if (const auto wanted = links_.find(group.wanted.name); wanted != links_.end() && wanted->second.up)
+    begin_with(group, group.wanted.name, effects);
   const auto waited = waits_for(group.record.group);
   const auto replaceable = [&](const std::string& name) {
     const link& it = links_.at(name);
@@ -39,17 +50,17 @@ void primary_table::choose_standbys(owned_group& group, time_point now, primary_
   for (;;) {
     const auto lost = std::ranges::find_if(group.chosen, replaceable);
     const std::string* next = next_standby(group);
-    if (next == nullptr || (group.chosen.size() >= how_.replicas && lost == group.chosen.end())) return;
-    if (group.chosen.size() >= how_.replicas) {
+    const std::size_t size = group.chosen.size();
+    const bool drop =
+        lost != group.chosen.end() && (size > how_.replicas || (size == how_.replicas && next != nullptr));
+    if (!drop && (size >= how_.replicas || next == nullptr)) return;
+    if (drop) {
       for (const auto& [id, session] : sessions_)
         if (session.group == group.record.group) effects.emplace_back(end_replication{id, true, {*lost}});
       group.chosen.erase(lost);
+    } else {
+      begin_with(group, *next, effects);
     }
-    group.chosen.insert(*next);
-    for (const auto& [id, session] : sessions_)
-      if (session.group == group.record.group)
-        effects.emplace_back(begin_replication{
-            group.record.group, group.record.epoch, session.log, session.rows, session.cuts, {*next}});
   }
 }
 

@@ -293,6 +293,7 @@ class primary_table {
   [[nodiscard]] bool is_standby(const owned_group& group, const std::string& name) const;
   [[nodiscard]] static std::uint64_t place_in_order(group_id group, const std::string& name);
   [[nodiscard]] const std::string* next_standby(const owned_group& group) const;
+  void begin_with(owned_group& group, const std::string& standby, primary_effects& effects);
   void choose_standbys(owned_group& group, time_point now, primary_effects& effects);
   void want_moves(const cluster_view& view, time_point now, primary_effects& effects);
   [[nodiscard]] bool holds_all(const owned_group& group, position short_by) const;

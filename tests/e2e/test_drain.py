@@ -17,6 +17,9 @@ class Drain(Case):
     def drain(self, running, node, *more):
         return run("drain", node, "--orchestrator", f"127.0.0.1:{running.control_port}", *more)
 
+    def move(self, running, session, node):
+        return run("move", session, node, "--orchestrator", f"127.0.0.1:{running.control_port}")
+
     def owned(self, running, node):
         return [group["group"] for group in running.status().get("groups", ()) if group["owner"] == node]
 
@@ -49,6 +52,33 @@ class Drain(Case):
             self.assertNotIn(drained["node"], again.nodes)
             self.assertEqual(self.drain(running, drained["node"], "--undo")[0], 0)
             wait_until(lambda: self.owned(running, drained["node"]), 5, "it owns a group again")
+
+    def test_a_session_is_moved_to_a_node_that_held_nothing_of_it(self):
+        with Deployment(defaults=PATIENT + "\nreplicas = 1") as running:
+            reference = stream(running, ask("tell me"), "reference", max_tokens=TOKENS)
+            moved = {}
+
+            def seen(answer):
+                if not moved and len(answer.positions) >= 20:
+                    owner = answer.nodes[-1]
+                    group = next(it for it in running.status()["groups"] if it["owner"] == owner and it.get("sessions"))
+                    moved["to"] = next(node for node in running.nodes if node not in (owner, *group["in_sync"]))
+                    moved["thread"] = threading.Thread(
+                        target=lambda: moved.update(outcome=self.move(running, "mine", moved["to"])))
+                    moved["thread"].start()
+
+            answer = stream(running, ask("tell me"), "mine", seen, max_tokens=TOKENS)
+            moved["thread"].join()
+            code, words, _ = moved["outcome"]
+            self.assertEqual(code, 0)
+            self.assertRegex(words, f"node {moved['to']} serves group [0-9]+, and session mine in it")
+            self.assertEqual(answer.seen, reference.seen)
+            self.assertEqual(answer.nodes[-1], moved["to"])
+            self.assertEqual((answer.end["failovers"], answer.end["recomputed_tokens"]), (1, 0))
+            self.assertEqual(self.move(running, "nobody", "a"),
+                             (1, "", 'baton: no gateway knows a session "nobody"\n'))
+            self.assertEqual(self.move(running, "mine", "x"),
+                             (1, "", 'baton: no node "x" is alive, or it drains\n'))
 
     def test_what_cannot_be_drained(self):
         with Deployment(nodes=("a",)) as running:

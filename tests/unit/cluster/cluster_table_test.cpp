@@ -422,6 +422,48 @@ TEST_CASE("what a draining node owns is to go to a standby that is in sync and s
   }
 }
 
+TEST_CASE("a group moves by order, and stays where it was ordered to") {
+  cluster_world world = three_nodes();
+  const auto move = [&](std::uint64_t id, const std::string& node) {
+    cluster_effects effects;
+    const bool ordered = world.table->move(group_id{id}, node, effects);
+    world.run(std::move(effects));
+    return ordered;
+  };
+  REQUIRE(world.group(1).owner == run_of("a"));
+  CHECK_FALSE(move(9, "b"));
+  CHECK_FALSE(move(1, "x"));
+  CHECK(move(1, "a"));
+  CHECK(world.table->view().moves.empty());  // it is there
+  world.change(world.asks(group_id{1}, run_of("c"), false));
+  REQUIRE(move(1, "c"));
+  // Also while it does not hold all of it: the owner has to bring that first.
+  REQUIRE(world.table->view().moves.size() == 1);
+  const group_move wanted = world.table->view().moves[0];
+  CHECK(wanted == group_move{group_id{1}, world.group(1).epoch, run_of("c")});
+  SECTION("it is done") {
+    world.change(world.asks(group_id{1}, run_of("c"), true));
+    CHECK(world.hand_over({wanted.group, wanted.epoch, run_of("a"), run_of("c")}).changed);
+    CHECK(world.table->view().moves.empty());
+  }
+  SECTION("another order takes its place") {
+    REQUIRE(move(1, "b"));
+    CHECK(world.table->view().moves.at(0).to == run_of("b"));
+  }
+  SECTION("the node is lost") {
+    world.lost(run_of("c"));
+    CHECK(world.table->view().moves.empty());
+    world.node("c", 2);
+    CHECK(world.table->view().moves.empty());
+  }
+  SECTION("the node is to be drained") {
+    cluster_effects effects;
+    REQUIRE(world.table->drain("c", true, effects));
+    CHECK(world.table->view().moves.empty());
+    CHECK_FALSE(move(1, "c"));
+  }
+}
+
 TEST_CASE("a node that says so drains") {
   cluster_world world = three_nodes();
   heartbeat it;

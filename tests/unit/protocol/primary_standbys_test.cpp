@@ -83,6 +83,26 @@ TEST_CASE("primary_table: a standby that is chosen late knows how often the hist
   CHECK(it.progress(standby_c, 11, 0, true, 1) == "add c r7");
 }
 
+TEST_CASE("primary_table: where the group is to move it has a standby more, and one less when that is lost") {
+  one_replica it;
+  it.open();
+  it.step();
+  CHECK(it.want_move(standby_c) == "begin 11 rows 10 to c");
+  CHECK(it.progress(standby_c, 11, 10) == "add c r6");
+  CHECK(it.swapped({standby_b, standby_c}).empty());
+  SECTION("it goes there") {
+    CHECK(it.progress(standby_c, 11, 10) == "pause");
+    CHECK(it.paused() == "hand over to c");
+  }
+  SECTION("it does not") {
+    CHECK(it.want_move({}).empty());
+    CHECK(it.link_down(standby_c) == "remove c r7");
+    CHECK(it.swapped({standby_b}).empty());
+    CHECK(it.tick(milliseconds{2000}) == "end drop to c");
+    CHECK(it.tick(milliseconds{2000}).empty());
+  }
+}
+
 TEST_CASE("primary_table: after a take-over the group has its standbys again") {
   promotion it;
   it.how.replicas = 1;
