@@ -55,3 +55,14 @@ TEST_CASE("what cannot be carried out is named, and ends the script") {
   CHECK(run.broken.starts_with("line 6: " + line));
   CHECK(run.broken.find(why) != std::string::npos);
 }
+
+TEST_CASE("a violation fails a script, whatever it expects") {
+  baton::configure_log("off", "simulation");
+  const std::string script =
+      "cluster nodes=2 without=commit_wait\nrun until whole\nhold records_frame from a to b\nturn t "
+      "prompt=\"hello\" "
+      "max_tokens=4\nrun until t ends\n";
+  const auto run = run_script(script);
+  INFO(run.broken);
+  CHECK(run.broken.find("violation: INV3") != std::string::npos);
+}

@@ -189,6 +189,7 @@ result<void> interpreter::cluster_of(const command_line& line) {
   std::string commit = "semi-sync";
   std::string rows = "yes";
   std::string other;
+  std::string without = "nothing";
   options given{line};
   given.take("nodes", how.nodes);
   given.take("gateways", how.gateways);
@@ -201,13 +202,16 @@ result<void> interpreter::cluster_of(const command_line& line) {
   given.take("commit", commit);
   given.take("rows", rows);
   given.take("other_weights", other);
+  given.take("without", without);
   if (const auto all = given.rest(); !all) return all.failure();
   const auto rule = actors::protocol::parse_commit_rule(commit);
   if (!rule) return rule.failure();
+  const auto left = left_out_named(without);
+  if (!left) return cannot("no rule is called " + without);
   how.commit = *rule;
   how.rows = rows == "yes";
   if (!other.empty()) how.other_weights.insert(other);
-  stage_ = std::make_unique<stage>(std::move(how), print_);
+  stage_ = std::make_unique<stage>(std::move(how), *left, print_);
   return trace({{"trace", "on"}, {}});
 }
 

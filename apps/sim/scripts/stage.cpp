@@ -49,7 +49,7 @@ std::size_t stage::turn::tokens() const {
   return given.last() == 0 ? 0 : given.last() + 1 - given.request().prompt_text.size();
 }
 
-stage::stage(settings how, std::function<void(const std::string&)> print)
+stage::stage(settings how, left_out without, std::function<void(const std::string&)> print)
     : print_(std::move(print)),
       in_(fixed_seed, luck::even),
       all_(in_, {[this] { return sessions(); },
@@ -62,6 +62,7 @@ stage::stage(settings how, std::function<void(const std::string&)> print)
                              std::string_view done) { on_message(from, to, what, done); }),
       oracle_(how) {
   in_.how = std::move(how);
+  in_.without = without;
   in_.store.seen = [this](const group_record& record, std::string_view what) {
     show("store", "store " + std::string{what} + ": " + wording_.record(record));
   };

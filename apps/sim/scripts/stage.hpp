@@ -40,8 +40,9 @@ class stage {
     std::string kind, from, to;
   };
 
-  /// `print` takes each line of the trace. Starts all processes.
-  stage(settings how, std::function<void(const std::string&)> print);
+  /// `without`: a rule to leave out, so that a checker must notice. `print` takes each line of the trace.
+  /// Starts all processes.
+  stage(settings how, left_out without, std::function<void(const std::string&)> print);
 
   [[nodiscard]] world& in() noexcept { return in_; }
   [[nodiscard]] cluster& all() noexcept { return all_; }
