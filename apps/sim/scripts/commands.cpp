@@ -1,7 +1,6 @@
 #include "apps/sim/scripts/commands.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -13,68 +12,6 @@ namespace {
 
 constexpr nanoseconds patience = 20s;   // simulated, for what a command waits for
 constexpr nanoseconds settling = 60ms;  // a few heartbeats: until every node has a lease
-
-error cannot(std::string what) {
-  return {errc::invalid_argument, std::move(what)};
-}
-
-result<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc{} || end != text.data() + text.size())
-    return cannot("a number is expected, not \"" + std::string{text} + "\"");
-  return value;
-}
-
-/// "200ms", "5s", "30us".
-result<nanoseconds> duration(std::string_view text) {
-  for (const auto& [unit, of] :
-       {std::pair{"ms", nanoseconds{1ms}}, {"us", nanoseconds{1us}}, {"s", nanoseconds{1s}}}) {
-    if (!text.ends_with(unit)) continue;
-    const auto count = number(text.substr(0, text.size() - std::string_view{unit}.size()));
-    if (!count) return count.failure();
-    return of * static_cast<std::int64_t>(*count);
-  }
-  return cannot("a time is expected, like 200ms, not \"" + std::string{text} + "\"");
-}
-
-/// Takes options by name, and complains about what is left.
-class options {
- public:
-  explicit options(const command_line& line) : left_(line.options) {}
-
-  template <class Number>
-  void take(const std::string& name, Number& into) {
-    const auto found = left_.extract(name);
-    if (found.empty()) return;
-    if constexpr (std::is_floating_point_v<Number>)
-      into = static_cast<Number>(std::strtod(found.mapped().c_str(), nullptr));
-    else if (const auto value = number(found.mapped()))
-      into = static_cast<Number>(*value);
-    else
-      wrong_ = value.failure().what;
-  }
-  void take(const std::string& name, std::string& into) {
-    if (const auto found = left_.extract(name); !found.empty()) into = found.mapped();
-  }
-  void take(const std::string& name, nanoseconds& into) {
-    const auto found = left_.extract(name);
-    if (found.empty()) return;
-    if (const auto value = duration(found.mapped()))
-      into = *value;
-    else
-      wrong_ = value.failure().what;
-  }
-  [[nodiscard]] result<void> rest() const {
-    if (!wrong_.empty()) return cannot(wrong_);
-    if (!left_.empty()) return cannot("no option is called " + left_.begin()->first);
-    return {};
-  }
-
- private:
-  std::map<std::string, std::string> left_;
-  std::string wrong_;
-};
 
 bool is_kind(std::string_view name) {
   const auto in = [&](const auto& list) { return std::find(list.begin(), list.end(), name) != list.end(); };
@@ -96,39 +33,6 @@ result<stage::pattern> pattern_at(const command_line& line, std::size_t at) {
 }
 
 }  // namespace
-
-result<command_line> parse_command(std::string_view line) {
-  command_line out;
-  for (std::size_t at = 0; at < line.size();) {
-    if (line[at] == ' ') {
-      ++at;
-      continue;
-    }
-    std::string word;
-    std::string key;
-    bool has_key = false;
-    for (; at < line.size() && line[at] != ' '; ++at) {
-      if (line[at] == '=' && !has_key) {
-        key = std::exchange(word, {});
-        has_key = true;
-      } else if (line[at] == '"') {
-        for (++at; at < line.size() && line[at] != '"'; ++at) {
-          const bool escaped = line[at] == '\\' && at + 1 < line.size();
-          if (escaped) ++at;
-          word += escaped && line[at] == 'n' ? '\n' : line[at];
-        }
-        if (at == line.size()) return cannot("a quote does not end");
-      } else {
-        word += line[at];
-      }
-    }
-    if (has_key)
-      out.options[key] = word;
-    else
-      out.words.push_back(word);
-  }
-  return out;
-}
 
 const std::map<std::string, interpreter::handler, std::less<>>& interpreter::handlers() {
   using self = interpreter;

@@ -8,19 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/sim/scripts/command_line.hpp"
 #include "apps/sim/scripts/stage.hpp"
 #include "schemas/errors.hpp"
 
 namespace baton::apps::sim::scripts {
-
-/// A line of a script: its words, and `key=value` among them apart. A value may be quoted, with \" \\ \n.
-struct command_line {
-  std::vector<std::string> words;
-  std::map<std::string, std::string> options;
-};
-
-/// `invalid_argument` for a quote that does not end.
-result<command_line> parse_command(std::string_view line);
 
 /// Carries out the commands of one script, in order (apps/sim/scripts/README.md lists them).
 class interpreter {

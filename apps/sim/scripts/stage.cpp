@@ -1,6 +1,7 @@
 #include "apps/sim/scripts/stage.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <utility>
 
