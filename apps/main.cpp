@@ -196,6 +196,10 @@ CLI::App* add_sim(CLI::App& app, arguments& into) {
       "Leave a rule out (gateway_epochs, seals, commit_wait, checksums, generations); succeeds only if "
       "that is noticed");
   command->add_flag("--json", into.sim.json, "Print one JSON object");
+  auto* script = command->add_option("--script", into.sim.script,
+                                     "Run the scenario in this file, and compare with the trace in it");
+  command->add_flag("--rewrite", into.sim.rewrite, "Write the trace that it has into the file")
+      ->needs(script);
   return command;
 }
 

@@ -8,7 +8,7 @@ namespace baton::apps::sim {
 using namespace actors;
 
 client::client(world& in, std::string name, std::function<std::shared_ptr<gateway>()> reach)
-    : in_(in), name_(std::move(name)), reach_(std::move(reach)), oracle_(in.how) {
+    : in_(in), name_(std::move(name)), reach_(std::move(reach)), oracle_(in.how), answer_(in, name_) {
   session_ = name_ + "/0";
 }
 
@@ -32,39 +32,37 @@ void client::rest() {
 
 void client::begin_turn() {
   auto& random = in_.random;
-  request_ = {};
-  request_.max_tokens = random.between<std::uint32_t>(1, random.chance(0.2) ? 90 : 30);
+  completion_request request;
+  request.max_tokens = random.between<std::uint32_t>(1, random.chance(0.2) ? 90 : 30);
   const std::size_t length = random.between<std::size_t>(1, random.chance(0.2) ? 80 : 20);
   if (random.chance(0.08) && !history_.empty())
     history_.resize(random.between<std::size_t>(0, history_.size() - 1));  // edited
-  if (history_.size() + length + request_.max_tokens + 1 >= in_.how.context_tokens || random.chance(0.05)) {
+  if (history_.size() + length + request.max_tokens + 1 >= in_.how.context_tokens || random.chance(0.05)) {
     session_ = name_ + "/" + std::to_string(++conversation_);
     history_.clear();
   }
-  request_.session = session_;
-  request_.prompt_text = history_ + words(length);
-  request_.sampling.temperature = random.chance(0.5) ? 0.0F : 0.9F;
-  request_.sampling.seed = random.number();
-  request_.ignore_end = true;
-  if (random.chance(0.2)) request_.stop = {words(1)};
+  request.session = session_;
+  request.prompt_text = history_ + words(length);
+  request.sampling.temperature = random.chance(0.5) ? 0.0F : 0.9F;
+  request.sampling.seed = random.number();
+  request.ignore_end = true;
+  if (random.chance(0.2)) request.stop = {words(1)};
   cancel_after_.reset();
   if (!last_turns_ && random.chance(0.1)) cancel_after_ = random.between<std::size_t>(0, 20);
-  ask();
+  ask(std::move(request));
 }
 
-void client::ask() {
+void client::ask(completion_request request) {
   const auto at = reach_();
   if (!at) return rest();
   ++turn_;
   ++counted_.turns;
-  in_.note(session_ + " asks " + std::to_string(turn_) + ": " + std::to_string(request_.prompt_text.size()) +
-           " known, " + std::to_string(request_.max_tokens) + " wanted");
+  in_.note(session_ + " asks " + std::to_string(turn_) + ": " + std::to_string(request.prompt_text.size()) +
+           " known, " + std::to_string(request.max_tokens) + " wanted");
   open_ = true;
   at_ = at;
-  text_.clear();
-  finished_.reset();
-  last_position_ = 0;
-  handle_ = at->submit(request_, [weak = weak_from_this(), turn = turn_](const turn_event& event) {
+  answer_.begin(std::move(request));
+  handle_ = at->submit(answer_.request(), [weak = weak_from_this(), turn = turn_](const turn_event& event) {
     if (const auto self = weak.lock()) self->on_event(turn, event);
   });
 }
@@ -79,9 +77,7 @@ void client::on_event(std::uint64_t turn, const turn_event& event) {
   if (const auto* finished = std::get_if<turn_finished>(&event)) {
     ++counted_.finished;
     counted_.failovers += finished->failovers;
-    if (finished_) return in_.blame("INV2: a turn of " + name_ + " ends twice");
-    finished_ = *finished;
-    ended(true);
+    if (answer_.on_finished(*finished)) ended(true);
   } else if (std::holds_alternative<turn_failed>(event)) {
     ++counted_.failed;
     ended(false);
@@ -89,15 +85,13 @@ void client::on_event(std::uint64_t turn, const turn_event& event) {
 }
 
 void client::on_text(const turn_text& text) {
-  if (text.last < last_position_) in_.blame("INV2: positions of " + name_ + " fall");
-  last_position_ = text.last;
-  text_ += text.text;
+  answer_.on_text(text);
   ++counted_.tokens;
-  if (!cancel_after_ || text_.size() < *cancel_after_) return;
+  if (!cancel_after_ || answer_.text().size() < *cancel_after_) return;
   cancel_after_.reset();
   in_.time.after(0ns, [self = shared_from_this(), turn = turn_] {
     const auto at = self->at_.lock();
-    if (!at || !self->open_ || self->turn_ != turn || self->finished_) return;
+    if (!at || !self->open_ || self->turn_ != turn || self->answer_.finished()) return;
     ++self->counted_.cancelled;
     at->cancel(self->handle_);
     self->end_turn(false);
@@ -109,7 +103,7 @@ void client::lose(const std::shared_ptr<gateway>& gone) {
   ++counted_.broken;
   open_ = false;
   ++turn_;
-  history_ = request_.prompt_text + text_;
+  history_ = answer_.request().prompt_text + answer_.text();
   session_ = name_ + "/" + std::to_string(++conversation_);  // nobody knows the old one any more
   rest();
 }
@@ -117,65 +111,23 @@ void client::lose(const std::shared_ptr<gateway>& gone) {
 void client::end_turn(bool whole) {
   if (!open_) return;
   in_.note(session_ + (whole ? " has its answer" : " has no whole answer") + ", " +
-           std::to_string(text_.size()) + " bytes");
-  if (whole)
-    in_.note("  reason " + std::to_string(static_cast<int>(finished_->reason)) + ", " +
-             std::to_string(finished_->completion_tokens) + " tokens, failovers " +
-             std::to_string(finished_->failovers) + ", stop '" +
-             (request_.stop.empty() ? "" : request_.stop.front()) + "'");
-  check(whole);
+           std::to_string(answer_.text().size()) + " bytes");
+  const auto& request = answer_.request();
+  if (const auto& finished = answer_.finished(); whole && finished)
+    in_.note("  reason " + std::to_string(static_cast<int>(finished->reason)) + ", " +
+             std::to_string(finished->completion_tokens) + " tokens, failovers " +
+             std::to_string(finished->failovers) + ", stop '" +
+             (request.stop.empty() ? "" : request.stop.front()) + "'");
+  answer_.check(oracle_, at_.lock(), whole);
   open_ = false;
-  history_ = request_.prompt_text + text_;
+  history_ = answer_.request().prompt_text + answer_.text();
   if (last_turns_ && *last_turns_ > 0 && whole) --*last_turns_;
   rest();
 }
 
-void client::check(bool whole) {
-  const auto at = at_.lock();
-  const gateway_session* session = at ? at->core().find_session(session_) : nullptr;
-  if (session == nullptr) {
-    if (whole) in_.blame("INV1: the session of a finished turn is unknown, " + session_);
-    return;
-  }
-  const auto& log = session->stream.log();
-  const turn_header* turn = log.last_turn();
-  std::vector<token_id> prompt = in_.text->prefix();
-  const auto words = in_.text->tokenize(request_.prompt_text, false);
-  prompt.insert(prompt.end(), words.begin(), words.end());
-  if (turn == nullptr || turn->prompt_end != prompt.size()) {
-    if (whole) in_.blame("INV1: the log of " + session_ + " is not what was asked");
-    return;  // refused before it began
-  }
-  const auto tokens = log.tokens();
-  if (!std::equal(prompt.begin(), prompt.end(), tokens.begin()))
-    return in_.blame("INV1: the log of " + session_ + " has another prompt");
-  const auto given = tokens.subspan(prompt.size());
-  const std::size_t most = whole ? request_.max_tokens : std::max<std::size_t>(given.size(), text_.size());
-  const auto expected = oracle_.continuation(prompt, turn->parameters, most);
-  if (given.size() > expected.size() || !std::equal(given.begin(), given.end(), expected.begin()))
-    return in_.blame(
-        "INV15: a wrong token in " + session_ + " after " +
-        std::to_string(std::mismatch(given.begin(), given.end(), expected.begin(), expected.end()).first -
-                       given.begin()));
-  std::string words_expected;
-  for (const token_id token : expected)
-    words_expected += in_.text->piece(token);
-  const auto stop = request_.stop.empty() ? std::string::npos : words_expected.find(request_.stop.front());
-  if (stop != std::string::npos) words_expected.resize(stop);
-  if (whole ? text_ != words_expected : !words_expected.starts_with(text_))
-    return in_.blame("INV15: wrong text in " + session_ + " (" + std::to_string(text_.size()) + " of " +
-                     std::to_string(words_expected.size()) + " bytes)");
-  if (!whole) return;
-  const auto reason = stop == std::string::npos ? finish_reason::length : finish_reason::stop;
-  if (finished_->reason != reason) in_.blame("INV2: " + session_ + " ended for another reason");
-  if (reason == finish_reason::length && finished_->completion_tokens != request_.max_tokens)
-    in_.blame("INV2: " + session_ + " counts " + std::to_string(finished_->completion_tokens) +
-              " tokens of " + std::to_string(request_.max_tokens));
-}
-
 std::string client::describe() const {
-  return session_ + (open_ ? " has a turn open, " + std::to_string(text_.size()) + " of " +
-                                 std::to_string(request_.max_tokens) + " tokens"
+  return session_ + (open_ ? " has a turn open, " + std::to_string(answer_.text().size()) + " of " +
+                                 std::to_string(answer_.request().max_tokens) + " tokens"
                            : " rests");
 }
 

@@ -4,8 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "apps/sim/gateway.hpp"
-#include "apps/sim/oracle.hpp"
+#include "apps/sim/answer.hpp"
 
 namespace baton::apps::sim {
 
@@ -34,11 +33,10 @@ class client : public std::enable_shared_from_this<client> {
 
  private:
   void begin_turn();
-  void ask();
+  void ask(actors::completion_request request);
   void on_event(std::uint64_t turn, const actors::turn_event& event);
   void on_text(const actors::turn_text& text);
   void end_turn(bool whole);
-  void check(bool whole);
   void rest();
   std::string words(std::size_t length);
 
@@ -46,6 +44,7 @@ class client : public std::enable_shared_from_this<client> {
   std::string name_;
   std::function<std::shared_ptr<gateway>()> reach_;
   oracle oracle_;
+  answer answer_;
   figures counted_;
   std::uint64_t conversation_ = 0;
   std::string session_;
@@ -55,13 +54,9 @@ class client : public std::enable_shared_from_this<client> {
   // The turn.
   bool open_ = false;
   std::uint64_t turn_ = 0;
-  actors::completion_request request_;
   actors::turn_handle handle_{};
   std::weak_ptr<gateway> at_;
-  std::string text_;
-  std::optional<actors::turn_finished> finished_;
   std::optional<std::size_t> cancel_after_;
-  position last_position_ = 0;
 };
 
 }  // namespace baton::apps::sim

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "apps/exit_codes.hpp"
+#include "apps/sim/scripts/script.hpp"
 #include "apps/sim/simulation.hpp"
 #include "schemas/log.hpp"
 
@@ -51,6 +52,7 @@ ordered_json describe(const outcome& sum, std::uint64_t seeds, double seconds,
 
 int sim_command(const sim_options& how) {
   configure_log("off", "sim");
+  if (!how.script.empty()) return scripts::script_command(how.script, how.rewrite);
   const auto without = how.without.empty() ? std::optional{left_out::nothing} : left_out_named(how.without);
   if (!without) {
     std::fprintf(stderr,

@@ -13,9 +13,12 @@ struct sim_options {
   std::string without;       ///< a rule to leave out, by name; the checkers must notice
   bool trace = false;        ///< print what happens, for one seed
   bool json = false;
+  std::string script;    ///< instead of seeds: the script in this file, see scripts/script.hpp
+  bool rewrite = false;  ///< write the output that it has into that file
 };
 
-/// `baton sim`. Exit code 0 only if no invariant was violated (with `without`: only if one was).
+/// `baton sim`. Exit code 0 only if no invariant was violated (with `without`: only if one was), or if the
+/// script has the output that it expects.
 int sim_command(const sim_options& how);
 
 }  // namespace baton::apps::sim

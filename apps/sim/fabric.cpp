@@ -85,13 +85,16 @@ void sim_transport::accept(const std::shared_ptr<connection>& wire,
   sink_.on_accepted(id);
 }
 
-void sim_transport::put(line& on, std::size_t size,
+void sim_transport::put(line& on, std::size_t size, contents seen,
                         std::function<void(sim_transport&, connection_id)> arrives) {
-  on.wire->send(on.side, size, [peer = on.peer, wire = on.wire.get(), arrives = std::move(arrives)] {
-    const auto at = peer.lock();
-    if (!at) return;
-    if (const auto id = at->over(wire); id && at->find(*id) != nullptr) arrives(*at, *id);
-  });
+  on.wire->send(
+      on.side, size,
+      [peer = on.peer, wire = on.wire.get(), arrives = std::move(arrives)] {
+        const auto at = peer.lock();
+        if (!at) return;
+        if (const auto id = at->over(wire); id && at->find(*id) != nullptr) arrives(*at, *id);
+      },
+      std::move(seen));
 }
 
 result<void> sim_transport::send_message(connection_id to, std::vector<std::byte> message) {
@@ -103,7 +106,7 @@ result<void> sim_transport::send_message(connection_id to, std::vector<std::byte
     const auto self = weak.lock();
     line* on = self ? self->find(to) : nullptr;
     if (on != nullptr)
-      self->put(*on, sent->size(),
+      self->put(*on, sent->size(), contents_of<link_frame>(sent),
                 [sent](sim_transport& at, connection_id id) { at.sink_.on_message(id, *sent); });
   };
   if (it->wire)
@@ -127,7 +130,7 @@ result<void> sim_transport::send_rows(connection_id to, std::vector<std::byte> d
     const auto self = weak.lock();
     line* on = self ? self->find(to) : nullptr;
     if (on == nullptr) return;
-    self->put(*on, head->size() + body->size(),
+    self->put(*on, head->size() + body->size(), contents_of<delta_descriptor>(head),
               [weak, head, body, number](sim_transport& at, connection_id id) {
                 at.land(id, head, body);
                 // The sender's memory is free again a moment later.

@@ -62,8 +62,9 @@ class sim_transport final : public transports::transport, public std::enable_sha
   std::optional<connection_id> over(const connection* wire) const;
   void up(connection_id which, const std::shared_ptr<connection>& wire, const std::string& address);
   void accept(const std::shared_ptr<connection>& wire, const std::weak_ptr<sim_transport>& from);
-  /// Runs `arrives` at the peer, when the wire brings it there.
-  void put(line& on, std::size_t size, std::function<void(sim_transport&, connection_id)> arrives);
+  /// Runs `arrives` at the peer, when the wire brings it there. `seen`: what a tap sees of it.
+  void put(line& on, std::size_t size, contents seen,
+           std::function<void(sim_transport&, connection_id)> arrives);
   void land(connection_id id, const bytes& descriptor, const bytes& rows);
   void sent(const connection* wire, std::uint64_t number);
   void lose(connection_id which, const error& why);

@@ -21,9 +21,9 @@ connection::connection(network& of, const std::shared_ptr<host>& opener,
   ends_[1].name = listener->self().name;
 }
 
-bool connection::send(int from, std::size_t bytes, std::function<void()> arrives) {
+bool connection::send(int from, std::size_t bytes, std::function<void()> arrives, contents seen) {
   if (ends_[from].gone) return false;
-  carry(1 - from, {bytes, std::move(arrives)});
+  carry(1 - from, {bytes, std::move(arrives), std::move(seen)});
   return true;
 }
 
@@ -41,14 +41,28 @@ void connection::carry(int to, frame what) {
   path.busy_until = std::max(path.busy_until, now) + transfer;
   const nanoseconds delay = path.delay + network_.random_.time(0ns, path.jitter);
   target.last_arrival = std::max(target.last_arrival, path.busy_until + delay);
-  network_.time_.at(target.last_arrival,
-                    [self = shared_from_this(), to, arrives = std::move(what.arrives)]() mutable {
-                      const auto at = self->ends_[to].at.lock();
-                      if (!at || self->ends_[to].gone) return;
-                      at->run([self, to, arrives = std::move(arrives)] {
-                        if (!self->ends_[to].gone) arrives();
-                      });
-                    });
+  network_.time_.at(target.last_arrival, [self = shared_from_this(), to, what = std::move(what)]() mutable {
+    const auto at = self->ends_[to].at.lock();
+    if (!at || self->ends_[to].gone) return;
+    at->run([self, to, what = std::move(what)] { self->arrive(to, what); });
+  });
+}
+
+void connection::arrive(int to, const frame& what) {
+  if (ends_[to].gone) return;
+  std::optional<any_message> message;
+  if (network_.tap_ != nullptr && what.seen.read != nullptr) message = what.seen.read(*what.seen.bytes);
+  int times = 1;
+  if (message)
+    times = network_.tap_->on_arrival(ends_[1 - to].name, ends_[to].name, *message,
+                                      [self = shared_from_this(), to, arrives = what.arrives] {
+                                        if (const auto at = self->ends_[to].at.lock())
+                                          at->run([self, to, arrives] {
+                                            if (!self->ends_[to].gone) arrives();
+                                          });
+                                      });
+  for (; times > 0 && !ends_[to].gone; --times)
+    what.arrives();
 }
 
 void connection::lose(int side, nanoseconds after) {
@@ -75,7 +89,7 @@ void connection::close(int side) {
   it.lost = nullptr;
   const int other = 1 - side;
   // The end of the stream travels behind what was sent before.
-  carry(other, {0, [self = shared_from_this(), other] { self->lose(other, 0ns); }});
+  carry(other, {0, [self = shared_from_this(), other] { self->lose(other, 0ns); }, {}});
 }
 
 void connection::reset() {
@@ -91,7 +105,7 @@ void connection::host_died(const host& which, bool silent) {
     ends_[side].lost = nullptr;
     if (silent) continue;
     const int other = 1 - side;
-    carry(other, {0, [self = shared_from_this(), other] { self->lose(other, 0ns); }});
+    carry(other, {0, [self = shared_from_this(), other] { self->lose(other, 0ns); }, {}});
   }
 }
 

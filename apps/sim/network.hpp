@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/sim/scheduler.hpp"
+#include "apps/sim/tap.hpp"
 
 namespace baton::apps::sim {
 
@@ -22,8 +23,9 @@ class connection : public std::enable_shared_from_this<connection> {
  public:
   connection(network& of, const std::shared_ptr<host>& opener, const std::shared_ptr<host>& listener);
 
-  /// False if this side knows that the connection is gone. `arrives` runs at the other side.
-  bool send(int from, std::size_t bytes, std::function<void()> arrives);
+  /// False if this side knows that the connection is gone. `arrives` runs at the other side; `seen` is what a
+  /// tap sees of it.
+  bool send(int from, std::size_t bytes, std::function<void()> arrives, contents seen = {});
   void on_lost(int side, std::function<void()> handler) { ends_[side].lost = std::move(handler); }
   [[nodiscard]] bool open(int side) const { return !ends_[side].gone; }
   /// This side closes: it knows at once, the other learns of it.
@@ -46,6 +48,7 @@ class connection : public std::enable_shared_from_this<connection> {
   struct frame {
     std::size_t bytes = 0;
     std::function<void()> arrives;
+    contents seen;
   };
   struct end {
     std::weak_ptr<host> at;
@@ -58,6 +61,7 @@ class connection : public std::enable_shared_from_this<connection> {
   };
 
   void carry(int to, frame what);
+  void arrive(int to, const frame& what);
   void lose(int side, nanoseconds after);
 
   network& network_;
@@ -100,6 +104,9 @@ class network {
   /// Breaks the connections between two names.
   void reset(const std::string& a, const std::string& b);
 
+  /// From now on it sees every message; nullptr: nobody does. It must outlive the network or be taken away.
+  void watch(tap* by) noexcept { tap_ = by; }
+
   [[nodiscard]] scheduler& time() noexcept { return time_; }
   [[nodiscard]] dice& random() noexcept { return random_; }
 
@@ -110,6 +117,7 @@ class network {
 
   scheduler& time_;
   dice& random_;
+  tap* tap_ = nullptr;
   std::map<std::pair<std::string, std::string>, path> paths_;
   std::map<std::string, std::weak_ptr<host>> listening_;
   std::vector<std::weak_ptr<connection>> connections_;

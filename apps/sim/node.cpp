@@ -21,8 +21,9 @@ constexpr std::size_t row_bytes = 16;
 
 }  // namespace
 
-engines::toy_engine::options engine_options(const settings& how) {
+engines::toy_engine::options engine_options(const settings& how, const std::string& node) {
   engines::toy_engine::options options;
+  if (how.other_weights.contains(node)) ++options.weights_seed;
   options.context_tokens = how.context_tokens;
   options.sessions = static_cast<std::uint32_t>(how.sessions);
   options.prefill_chunk = how.prefill_chunk;
@@ -35,7 +36,7 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
     : in_(in),
       host_(std::move(on)),
       standbys_(std::move(standbys)),
-      engine_(engine_options(in.how)),
+      engine_(engine_options(in.how, host_->self().name)),
       places_(std::make_shared<protocol::engine_places>(in.how.sessions)),
       primary_box_(host_, in.random),
       standby_box_(host_, in.random),

@@ -21,8 +21,8 @@ namespace baton::apps::sim {
 class gateway;
 class orchestrator;
 
-/// The engine of every node of a run, and of its oracle.
-actors::engines::toy_engine::options engine_options(const settings& how);
+/// The engine of a node of a run; without a name, that of its oracle.
+actors::engines::toy_engine::options engine_options(const settings& how, const std::string& node = {});
 
 /// One run of a node under simulated time: the product's own protocol objects, data plane, links, engine loop
 /// and staging memory. What its actors do beyond them (carry effects from one to the other) is done here,

@@ -17,30 +17,43 @@ using std::chrono::nanoseconds;
 using namespace std::chrono_literals;
 using time_point = std::chrono::steady_clock::time_point;
 
+/// How chance is settled.
+enum class luck : std::uint8_t {
+  drawn,  ///< by the seed
+  even    ///< every number is the middle of its range, and only what is certain happens
+};
+
 /// All randomness of a run: the seed decides everything.
 class dice {
  public:
-  explicit dice(std::uint64_t seed) : engine_(seed) {}
+  explicit dice(std::uint64_t seed, luck how = luck::drawn) : engine_(seed), even_(how == luck::even) {}
 
   /// Uniform in [low, high].
   template <class Number>
   Number between(Number low, Number high) {
+    if (even_) return static_cast<Number>(low + (high - low) / 2);
     return static_cast<Number>(std::uniform_int_distribution<std::int64_t>(
         static_cast<std::int64_t>(low), static_cast<std::int64_t>(high))(engine_));
   }
   nanoseconds time(nanoseconds low, nanoseconds high) {
     return nanoseconds{between(low.count(), high.count())};
   }
-  bool chance(double probability) { return std::uniform_real_distribution<>(0, 1)(engine_) < probability; }
-  double real(double low, double high) { return std::uniform_real_distribution<>(low, high)(engine_); }
+  bool chance(double probability) {
+    return even_ ? probability >= 1 : std::uniform_real_distribution<>(0, 1)(engine_) < probability;
+  }
+  double real(double low, double high) {
+    return even_ ? (low + high) / 2 : std::uniform_real_distribution<>(low, high)(engine_);
+  }
   template <class List>
   auto& pick(List& list) {
     return list[between<std::size_t>(0, list.size() - 1)];
   }
+  /// Any number; drawn in either case.
   std::uint64_t number() { return engine_(); }
 
  private:
   std::mt19937_64 engine_;
+  bool even_;
 };
 
 /// Simulated time: what is due next runs next; of two at the same instant, the one that was asked for first.

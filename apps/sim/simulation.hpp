@@ -1,14 +1,12 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "apps/sim/client.hpp"
-#include "apps/sim/node.hpp"
-#include "apps/sim/orchestrator.hpp"
+#include "apps/sim/cluster.hpp"
 
 namespace baton::apps::sim {
 
@@ -56,26 +54,16 @@ struct outcome {
 class simulation {
  public:
   explicit simulation(std::uint64_t seed, left_out without = left_out::nothing, bool traced = false);
-  ~simulation();
   outcome run();
 
  private:
-  struct member {
-    std::string name;
-    std::shared_ptr<host> at;
-    std::shared_ptr<node> as_node;
-    std::shared_ptr<gateway> as_gateway;
-    std::shared_ptr<orchestrator> as_orchestrator;
-    bool returning = false;  // a restart is due
-  };
+  using member = cluster::member;
 
   // The cluster.
   void shape();
   void start(member& who);
-  void die(member& who, bool silent);
   void return_after(member& who, nanoseconds delay);
   void stop_for(member& who, nanoseconds time);
-  member* at(const std::string& name);
 
   // Faults.
   void plan_fault();
@@ -83,22 +71,14 @@ class simulation {
   void slow_down(network::path& path, nanoseconds time);
   void heal();
 
-  // Checkers.
-  void on_released(gateway& at, const turn_tokens& tokens, const process_id& from);
-  void check_commit(const session_id session, const history_point& released, group_id group);
-  void sweep();
-  void check_member(member& who);
+  // What it comes to.
   void explain() const;
   [[nodiscard]] std::string unrest() const;
   bool run_until(nanoseconds until, const std::function<bool()>& met);
 
   world in_;
-  std::map<std::string, member> members_;
-  std::vector<std::string> node_names_, gateway_names_;
+  cluster all_;
   std::vector<std::shared_ptr<client>> clients_;
-  std::map<std::pair<process_id, group_id>, epoch> seen_;  // highest epoch at a sink
-  std::map<session_id, position> released_;
-  std::vector<std::shared_ptr<void>> graves_;  // dead processes: frames under way may still refer to them
   nanoseconds fault_gap_{};
   bool peace_ = false;
   outcome out_;

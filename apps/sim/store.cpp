@@ -24,11 +24,15 @@ result<group_record> store_session::swap(group_record desired, std::uint64_t exp
   if (term_ != store_.term_) store_.misuse_ = "INV9: a record is written under an old term";
   if (store_.random_.chance(store_.failing)) {
     ++store_.failures;
+    store_.tell(desired, "fails");
     return {errc::io_failed, "simulated"};
   }
   const auto known = store_.records_.find(desired.group);
   const std::uint64_t there = known == store_.records_.end() ? 0 : known->second.revision;
-  if (there != expected) return {errc::conflict, "revision " + std::to_string(there)};
+  if (there != expected) {
+    store_.tell(desired, "conflict");
+    return {errc::conflict, "revision " + std::to_string(there)};
+  }
   desired.revision = ++store_.revision_;
   if (new_epoch) desired.epoch = epoch{desired.revision};
   const auto [owner, fresh] = store_.owners_.try_emplace({desired.group, desired.epoch}, desired.owner);
@@ -36,8 +40,10 @@ result<group_record> store_session::swap(group_record desired, std::uint64_t exp
   store_.records_[desired.group] = desired;
   if (store_.random_.chance(store_.lying)) {
     ++store_.lies;
+    store_.tell(desired, "written, reported as failed");
     return {errc::io_failed, "simulated: the answer was lost"};
   }
+  store_.tell(desired, "written");
   return desired;
 }
 

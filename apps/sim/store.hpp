@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "actors/stores/record_store.hpp"
 #include "apps/sim/scheduler.hpp"
@@ -16,6 +18,7 @@ class shared_store {
 
   double failing = 0;  ///< chance that a call fails and does nothing
   double lying = 0;    ///< chance that a swap is written and reported as failed
+  std::function<void(const group_record&, std::string_view what)> seen;  ///< each swap, and how it ended
   std::uint64_t failures = 0;
   std::uint64_t lies = 0;
 
@@ -27,6 +30,10 @@ class shared_store {
 
  private:
   friend class store_session;
+  void tell(const group_record& record, std::string_view what) const {
+    if (seen) seen(record, what);
+  }
+
   dice& random_;
   std::uint64_t revision_ = 0;
   std::uint64_t term_ = 0;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,7 +16,6 @@
 #include "actors/protocol/commit_rule.hpp"
 #include "apps/sim/fabric.hpp"
 #include "apps/sim/store.hpp"
-#include "schemas/codec.hpp"
 
 namespace baton::apps::sim {
 
@@ -30,8 +30,9 @@ struct settings {
   std::uint32_t context_tokens = 600;
   std::size_t sessions = 12;  ///< places in each engine
   std::size_t staging_slots = 16;
-  bool rows = true;       ///< false: a model that can only be replayed
-  nanoseconds step{1ms};  ///< what a decode step takes
+  bool rows = true;                     ///< false: a model that can only be replayed
+  nanoseconds step{1ms};                ///< what a decode step takes
+  std::set<std::string> other_weights;  ///< nodes whose model is another one
   std::chrono::milliseconds heartbeat{20};
   std::chrono::milliseconds suspect_after{100};
   std::chrono::milliseconds lease{1000};
@@ -51,8 +52,8 @@ std::optional<left_out> left_out_named(std::string_view name) noexcept;
 
 /// Everything that the simulated processes share.
 struct world {
-  explicit world(std::uint64_t seed)
-      : random(seed), paths(time, random), data{paths, 0, 0, {}}, store(random) {}
+  explicit world(std::uint64_t seed, luck how_lucky = luck::drawn)
+      : random(seed, how_lucky), paths(time, random), data{paths, 0, 0, {}}, store(random) {}
 
   dice random;
   scheduler time;
@@ -117,10 +118,10 @@ void tell(world& in, const remote<Process>& to, const Message& message,
     const auto read = decode<Message>(*bytes);
     if (at && read) ((*at).*handle)(*read, wire);
   };
-  to.wire->send(to.side, bytes->size(), arrives);
+  to.wire->send(to.side, bytes->size(), arrives, contents_of<Message>(bytes));
   if (!in.random.chance(in.doubled)) return;
   ++in.doubles;
-  to.wire->send(to.side, bytes->size(), arrives);
+  to.wire->send(to.side, bytes->size(), arrives, contents_of<Message>(bytes));
 }
 
 /// Sends a request. `done` runs once: with the answer, or with an error when the connection goes or time runs
@@ -140,16 +141,17 @@ void ask(host& self, remote<Process>& to, const Request& request,
   to.open_requests->push_back([answer] { answer(error{errc::connection_lost, "connection lost"}); });
   self.after(limits::request_timeout, [answer] { answer(error{errc::timed_out, "no answer"}); });
   const auto bytes = std::make_shared<const std::vector<std::byte>>(encode(request));
-  to.wire->send(to.side, bytes->size(),
-                [process = to.process, wire = to.wire, side = to.side, bytes, serve, answer] {
-                  const auto at = process.lock();
-                  const auto read = decode<Request>(*bytes);
-                  if (!at || !read) return;
-                  ((*at).*serve)(*read, wire, [wire, side, answer](const Reply& reply) {
-                    const auto back = std::make_shared<const std::vector<std::byte>>(encode(reply));
-                    wire->send(1 - side, back->size(), [back, answer] { answer(decode<Reply>(*back)); });
-                  });
-                });
+  const auto serves = [process = to.process, wire = to.wire, side = to.side, bytes, serve, answer] {
+    const auto at = process.lock();
+    const auto read = decode<Request>(*bytes);
+    if (!at || !read) return;
+    ((*at).*serve)(*read, wire, [wire, side, answer](const Reply& reply) {
+      const auto back = std::make_shared<const std::vector<std::byte>>(encode(reply));
+      wire->send(
+          1 - side, back->size(), [back, answer] { answer(decode<Reply>(*back)); }, contents_of<Reply>(back));
+    });
+  };
+  to.wire->send(to.side, bytes->size(), serves, contents_of<Request>(bytes));
 }
 
 /// Connects to the process at a control address.
