@@ -13,7 +13,7 @@ WERROR ?= OFF
 ARGS ?=
 
 # The rings of tests that `make test` runs, as labels of ctest; the others have targets of their own.
-RINGS := ^(unit|scenarios|simulation|e2e)$$
+RINGS := ^(unit|scenarios|simulation|e2e|chaos)$$
 CTEST := ctest --output-on-failure --no-tests=error --no-label-summary --timeout 300 -j $(JOBS)
 
 LLAMA_PREFIX = $(shell tools/get_llama.sh --where | sed -n 's/^LLAMA_PREFIX=//p')
@@ -31,8 +31,8 @@ export CCACHE_NOHASHDIR ?= 1
 # Some kernels randomise addresses more than ThreadSanitizer of g++ 12 can place its shadow around.
 FIXED_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: help demo test build sanitizers asan asan-rooms tsan fuzz fuzz-long model model-long chaos \
-  chaos-long format check bench clean setup python FORCE
+.PHONY: help demo test build sanitizers asan asan-rooms tsan fuzz fuzz-long model model-long sim \
+  sim-long chaos chaos-long format check bench clean setup python FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -90,6 +90,13 @@ model: setup ## check the model of the protocol: every reachable state, every ru
 
 model-long: setup ## the same with larger sizes
 	@python3 tests/model/check.py --long $(ARGS)
+
+sim: build/release/configured ## 10 000 simulated clusters under seeded faults
+	@cmake --build build/release -j $(JOBS) --target baton
+	@build/release/apps/baton sim --seeds 10000 --jobs $(JOBS) $(ARGS)
+
+sim-long: ## the same until 1 000 000 faults have been made
+	@$(MAKE) sim ARGS='--first 100000 --faults 1000000 $(ARGS)'
 
 chaos: build/release/configured python ## 20 real faults under clients that stream; CHAOS_SEED=n repeats a run
 	@cmake --build build/release -j $(JOBS) --target baton

@@ -306,6 +306,7 @@ void gateway_core::on_reply(gateway_turn& turn, const open_turn_reply& reply, ep
   if (reply.accepted) {
     if (asked < sealed(turn.session().group)) return;  // by an owner that has been replaced meanwhile
     turn.served = asked;
+    turn.taken(asked);
     turn.watch.on_taken(routes_.record_of(turn.session().group)->owner);
     turn.started(reply.cached_tokens);
     return;

@@ -17,6 +17,11 @@ gateway_turn::gateway_turn(turn_handle handle, completion_request request,
       end_tokens_(header.parameters.end_tokens),
       text_(request_.stop) {}
 
+void gateway_turn::taken(epoch under) {
+  if (taken_under_ != epoch{} && under != taken_under_) ++failovers_;
+  taken_under_ = under;
+}
+
 void gateway_turn::started(std::uint32_t cached_tokens) {
   if (said_started_) return;
   said_started_ = true;
@@ -68,8 +73,7 @@ void gateway_turn::finish(const turn_tokens& tokens, finish_reason reason) {
 bool gateway_turn::released(const turn_tokens& tokens, std::size_t fresh, const std::string& node,
                             const engines::tokenizer& text) {
   started(tokens.cached_tokens);
-  if (last_epoch_ != epoch{} && tokens.epoch != last_epoch_) ++failovers_;
-  last_epoch_ = tokens.epoch;
+  taken(tokens.epoch);
   const position length = session_->stream.log().length();
   text::text_piece shown;
   bool ended = false;

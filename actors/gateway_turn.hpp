@@ -26,6 +26,8 @@ class gateway_turn {
   [[nodiscard]] const completion_request& request() const noexcept { return request_; }
   [[nodiscard]] const std::string& answer() const noexcept { return answer_; }
 
+  /// An owner has it, or is about to, under this epoch.
+  void taken(epoch under);
   /// The owner has taken the turn; said to the client once.
   void started(std::uint32_t cached_tokens);
 
@@ -69,7 +71,7 @@ class gateway_turn {
   std::uint32_t cached_ = 0;
   bool said_started_ = false;
   position keep_ = 0;
-  epoch last_epoch_{};
+  epoch taken_under_{};
   std::uint32_t failovers_ = 0;
 };
 

@@ -30,6 +30,7 @@ link_driver::link_driver(transports::transport& transport, protocol::link_sender
 void link_driver::connect(time_point now) {
   const auto connected = out_.connect(target_.node, target_.data_address);
   retry_at_ = now + reconnect_after;
+  greet_until_ = now + limits::request_timeout;
   if (connected) connection_ = *connected;
 }
 
@@ -94,6 +95,7 @@ void link_driver::on_refusal(const link_refusal& refusal, time_point now) {
 }
 
 void link_driver::on_tick(time_point now) {
+  if (connection_ && !welcomed_ && now > greet_until_) disconnect();  // no answer to our hello
   if (!connection_ && !target_.data_address.empty() && now >= retry_at_) connect(now);
   if (welcomed_) carry_out(sender_.on_tick(now));
 }

@@ -69,6 +69,7 @@ class link_driver {
   process_id peer_;
   std::string carrier_;
   time_point retry_at_{};
+  time_point greet_until_{};
   std::string last_refusal_;  // logged once, not at every attempt
 };
 

@@ -175,11 +175,13 @@ struct orchestrator_state {
   /// Of the gateways one at most knows a session; those that do not answer do not.
   caf::result<std::uint64_t> on_locate(pointer self, const std::string& session) {
     auto promise = self->make_response_promise<std::uint64_t>();
-    const auto asked = std::make_shared<std::size_t>(gateways.size());
-    const auto answered = [promise, asked](std::uint64_t group) mutable {
-      if (group != 0 || --*asked == 0) promise.deliver(group);
-    };
     if (gateways.empty()) promise.deliver(std::uint64_t{0});
+    auto answered = [promise,
+                     left = std::make_shared<std::size_t>(gateways.size())](std::uint64_t group) mutable {
+      if (*left == 0) return;  // told already
+      *left = group != 0 ? 0 : *left - 1;
+      if (*left == 0) promise.deliver(group);
+    };
     for (const auto& [id, gateway] : gateways)
       self->request(gateway, limits::request_timeout, locate_atom::value, session)
           .then(answered, [answered](const caf::error&) mutable { answered(0); });

@@ -183,12 +183,15 @@ CLI::App* add_bench(CLI::App& app, arguments& into) {
 
 CLI::App* add_sim(CLI::App& app, arguments& into) {
   auto* command = app.add_subcommand(
-      "sim", "Simulate clusters under seeded faults, in one thread, and check every invariant");
+      "sim", "Simulate clusters under seeded faults, each in one thread, and check every invariant");
   command->add_option("--seed", into.sim.seed, "Only this one, e.g. to repeat a violation");
   command->add_flag("--trace", into.sim.trace, "Print what happens, event for event");
   command->add_option("--first", into.sim.first, "The first of --seeds")->capture_default_str();
   command->add_option("--seeds", into.sim.seeds, "How many")
       ->check(CLI::Range(1U, 1U << 30))
+      ->capture_default_str();
+  command->add_option("--jobs", into.sim.jobs, "So many at a time, each in a thread of its own")
+      ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command->add_option("--faults", into.sim.faults, "Go on until so many faults have been made");
   command->add_option(

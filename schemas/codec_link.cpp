@@ -84,10 +84,9 @@ static void put(LinkFrame::Builder to, const link_frame& from) {
              [](auto one, const auto& session) { put(one, session); });
   } else if (const auto* resync = std::get_if<resync_frame>(&from)) {
     put(to.initResync(), *resync);
-  } else if (const auto* acks = std::get_if<acks_frame>(&from)) {
-    put_list(to.initAcks(acks->acks.size()), acks->acks, [](auto one, const auto& ack) { put(one, ack); });
   } else {
-    to.setBye();
+    const auto& acks = std::get<acks_frame>(from).acks;
+    put_list(to.initAcks(acks.size()), acks, [](auto one, const auto& ack) { put(one, ack); });
   }
 }
 
@@ -119,9 +118,6 @@ static void get(LinkFrame::Reader from, link_frame& to) {
       return;
     case LinkFrame::ACKS:
       get_list(from.getAcks(), to.emplace<acks_frame>().acks, [](auto one, auto& ack) { get(one, ack); });
-      return;
-    case LinkFrame::BYE:
-      to = bye_frame{};
       return;
   }
   throw bad_value{"unknown kind of frame"};

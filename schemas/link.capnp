@@ -67,7 +67,6 @@ struct LinkFrame {
     records @3 :List(SessionRecords);
     resync @4 :Resync;
     acks @5 :List(Ack);
-    bye @6 :Void;
   }
 }
 

@@ -93,13 +93,8 @@ struct acks_frame {
   friend bool operator==(const acks_frame&, const acks_frame&) = default;
 };
 
-/// Both sides say it before they close on purpose.
-struct bye_frame {
-  friend bool operator==(const bye_frame&, const bye_frame&) = default;
-};
-
 using link_frame =
-    std::variant<link_hello, link_welcome, link_refusal, records_frame, resync_frame, acks_frame, bye_frame>;
+    std::variant<link_hello, link_welcome, link_refusal, records_frame, resync_frame, acks_frame>;
 
 /// How the rows of a delta are coded on the wire.
 enum class row_codec : std::uint8_t { none = 0 };

@@ -2,8 +2,12 @@
 
 #include <chrono>
 #include <cstdio>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "apps/exit_codes.hpp"
 #include "apps/sim/scripts/script.hpp"
@@ -48,6 +52,86 @@ ordered_json describe(const outcome& sum, std::uint64_t seeds, double seconds,
           {"violations", violations}};
 }
 
+/// Seeds, one after the other, on as many threads as asked for; a run shares nothing with another.
+class campaign {
+ public:
+  campaign(const sim_options& how, left_out without)
+      : how_(how),
+        without_(without),
+        first_(how.seed != 0 ? how.seed : how.first),
+        seeds_(how.seed != 0     ? 1
+               : how.faults != 0 ? ~std::uint64_t{0}
+                                 : how.seeds) {}
+
+  void run() {
+    std::vector<std::thread> others;
+    for (std::size_t i = 1; i < how_.jobs; ++i)
+      others.emplace_back([this] { work(); });
+    work();
+    for (std::thread& other : others)
+      other.join();
+  }
+
+  [[nodiscard]] bool caught() const { return !violations_.empty(); }
+
+  void report(double seconds) const {
+    const double minute = seconds > 0 ? static_cast<double>(done_) * 60 / seconds : 0;
+    if (how_.json) {
+      ordered_json violations = ordered_json::array();
+      for (const auto& [seed, what] : violations_)
+        violations.push_back({{"seed", seed}, {"what", what}, {"repeat", repeat(seed)}});
+      std::printf("%s\n", describe(sum_, done_, seconds, violations).dump().c_str());
+      return;
+    }
+    for (const auto& [seed, what] : violations_)
+      std::printf("%s\n  again: %s\n", what.c_str(), repeat(seed).c_str());
+    std::printf(
+        "%llu seeds, %llu events, %llu faults, %llu failovers, %llu of %llu turns finished, %zu violations; "
+        "%.0f seeds a minute\n",
+        static_cast<unsigned long long>(done_), static_cast<unsigned long long>(sum_.events),
+        static_cast<unsigned long long>(sum_.all_faults()), static_cast<unsigned long long>(sum_.failovers),
+        static_cast<unsigned long long>(sum_.finished), static_cast<unsigned long long>(sum_.turns),
+        violations_.size(), minute);
+  }
+
+ private:
+  static constexpr std::size_t enough_violations = 20;
+
+  /// The next seed; nothing if it is enough.
+  std::optional<std::uint64_t> next() {
+    const std::lock_guard lock(guard_);
+    const bool enough = how_.seed == 0 && how_.faults != 0 && sum_.all_faults() >= how_.faults;
+    const std::size_t most = without_ == left_out::nothing ? enough_violations : 1;
+    if (begun_ >= seeds_ || enough || violations_.size() >= most) return std::nullopt;
+    return first_ + begun_++;
+  }
+
+  void work() {
+    while (const auto seed = next()) {
+      const outcome one = simulation(*seed, without_, how_.trace).run();
+      const std::lock_guard lock(guard_);
+      sum_.add(one);
+      ++done_;
+      if (!one.violation.empty()) violations_.emplace(*seed, one.violation);
+    }
+  }
+
+  [[nodiscard]] std::string repeat(std::uint64_t seed) const {
+    return "baton sim --seed " + std::to_string(seed) +
+           (how_.without.empty() ? "" : " --without " + how_.without);
+  }
+
+  const sim_options& how_;
+  const left_out without_;
+  const std::uint64_t first_;
+  const std::uint64_t seeds_;
+  std::mutex guard_;
+  outcome sum_;
+  std::map<std::uint64_t, std::string> violations_;  // by seed
+  std::uint64_t begun_ = 0;
+  std::uint64_t done_ = 0;
+};
+
 }  // namespace
 
 int sim_command(const sim_options& how) {
@@ -61,40 +145,12 @@ int sim_command(const sim_options& how) {
                  how.without.c_str());
     return exit_code::usage;
   }
-  const std::string repeat = how.without.empty() ? "" : " --without " + how.without;
   const auto begun = std::chrono::steady_clock::now();
-  outcome sum;
-  ordered_json violations = ordered_json::array();
-  std::uint64_t done = 0;
-  const std::uint64_t first = how.seed != 0 ? how.seed : how.first;
-  const std::uint64_t most = how.seed != 0 ? 1 : how.faults != 0 ? ~std::uint64_t{0} : how.seeds;
-  while (done < most && (how.seed != 0 || how.faults == 0 || sum.all_faults() < how.faults)) {
-    const std::uint64_t seed = first + done++;
-    const outcome one = simulation(seed, *without, how.trace).run();
-    sum.add(one);
-    if (one.violation.empty()) continue;
-    violations.push_back({{"seed", seed},
-                          {"what", one.violation},
-                          {"repeat", "baton sim --seed " + std::to_string(seed) + repeat}});
-    if (!how.json)
-      std::printf("%s\n  again: baton sim --seed %llu%s\n", one.violation.c_str(),
-                  static_cast<unsigned long long>(seed), repeat.c_str());
-    constexpr std::size_t enough = 20;
-    if (*without != left_out::nothing || violations.size() >= enough) break;
-  }
+  campaign all(how, *without);
+  all.run();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  if (how.json)
-    std::printf("%s\n", describe(sum, done, seconds, violations).dump().c_str());
-  else
-    std::printf(
-        "%llu seeds, %llu events, %llu faults, %llu failovers, %llu of %llu turns finished, %zu violations; "
-        "%.0f seeds a minute\n",
-        static_cast<unsigned long long>(done), static_cast<unsigned long long>(sum.events),
-        static_cast<unsigned long long>(sum.all_faults()), static_cast<unsigned long long>(sum.failovers),
-        static_cast<unsigned long long>(sum.finished), static_cast<unsigned long long>(sum.turns),
-        violations.size(), static_cast<double>(done) * 60 / seconds);
-  const bool caught = !violations.empty();
-  return caught == (*without != left_out::nothing) ? exit_code::success : exit_code::failed;
+  all.report(seconds);
+  return all.caught() == (*without != left_out::nothing) ? exit_code::success : exit_code::failed;
 }
 
 }  // namespace baton::apps::sim

@@ -10,6 +10,7 @@ struct sim_options {
   std::uint64_t first = 1;
   std::uint64_t seeds = 100;
   std::uint64_t faults = 0;  ///< instead of a number of seeds: until so many faults have been made
+  std::size_t jobs = 1;      ///< threads, each with a run of its own
   std::string without;       ///< a rule to leave out, by name; the checkers must notice
   bool trace = false;        ///< print what happens, for one seed
   bool json = false;

@@ -66,7 +66,6 @@ const std::vector<std::string_view>& message_kinds() {
                                                    "records_frame",
                                                    "resync_frame",
                                                    "acks_frame",
-                                                   "bye_frame",
                                                    "delta_descriptor"};
   BATON_ASSERT(names.size() == std::variant_size_v<any_message>);
   return names;
@@ -234,9 +233,6 @@ std::string wording::say(const acks_frame& it) const {
     all.push_back(ack);
   }
   return joined(all, "; ");
-}
-std::string wording::say(const bye_frame&) const {
-  return "";
 }
 std::string wording::say(const delta_descriptor& it) const {
   return under(it.epoch) + " " + name(it.session) + " rows " + range(it.first, it.first + it.count);

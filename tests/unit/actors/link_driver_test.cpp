@@ -215,4 +215,20 @@ TEST_CASE("link_driver: rows in flight hold their slot") {
   CHECK(ring.used().lent == 0);
 }
 
+TEST_CASE("link_driver: a hello that nobody answers is said again on a new connection") {
+  link_bench it;
+  it.link.on_target({standby, "s:1"}, it.now);
+  CHECK(it.connections == 1);
+  it.tick(1900ms);
+  CHECK(it.connections == 1);
+  it.tick(200ms);
+  CHECK(it.transport.closed == 1);
+  it.tick(100ms);
+  CHECK(it.connections == 2);
+  it.frame(link_welcome{standby, true});
+  CHECK(it.said == "up ");
+  it.tick(5000ms);
+  CHECK(it.connections == 2);
+}
+
 }  // namespace baton::test

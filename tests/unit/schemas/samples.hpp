@@ -135,14 +135,13 @@ inline std::vector<link_frame> samples() {
   for (int i = 0; i < 300; ++i)
     many.sessions.push_back(records);
   return {
-      bye_frame{},
+      acks_frame{},
       link_hello{process("a", 1), process("b", 2), "baton 0.1", {{"model", "toy"}, {"layout", "rows"}}},
       link_welcome{process("b", 2), false},
       link_refusal{errc::fingerprint_mismatch, "model"},
       records_frame{{records}},
       resync_frame{group_id{4}, epoch{17}, session_id{5}, {{100, 0xabc}, {50, 0xdef}}, 13},
       acks_frame{{full, {}}},
-      bye_frame{},
       link_hello{},
       link_hello{greatest_process(), {}, "", {{"", ""}}},
       link_welcome{},
