@@ -1,0 +1,195 @@
+"""Cases of the field about the network between nodes, by number: 7, 11, 59, 61. Each member is at the end of a cable of its own,
+in the world of `tests/chaos`; where namespaces cannot be made, they are skipped.
+
+    python test_cases_network.py Network.test_case_7_cut_off_from_all_but_the_gateway
+"""
+import contextlib
+import os
+import sys
+import threading
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "chaos")]
+
+import sandbox  # noqa: E402
+from clients import flaws  # noqa: E402
+from cluster import NODES, Cluster  # noqa: E402
+from network import Network as Cables  # noqa: E402
+from support.answers import ask  # noqa: E402
+from support.processes import wait_until  # noqa: E402
+
+QUESTION = [{"role": "system", "content": "You keep a lighthouse."}, {"role": "user", "content": "Tell me of the sea."}]
+LEASE_S = 1.0
+DEFAULTS = f"suspect_ms = 400\nlease_ms = {LEASE_S * 1000:.0f}"
+SLOW = '{ type = "toy", sessions = 24, decode_us = 8000 }'
+HEALTHY_TIMEOUT_S = 30
+# Rows of 192 bytes and a record, every three milliseconds.
+NEED_BYTES_PER_S = 100_000
+SLOW_LINK_TOKENS = 3000
+
+
+class Stream(threading.Thread):
+    """One answer that is being streamed, with the time and the node of each piece so far."""
+
+    def __init__(self, cluster, session, **how):
+        super().__init__(daemon=True)
+        self.cluster, self.session, self.how = cluster, session, how
+        self.pieces, self.answer, self.broken = [], None, None
+        self.start()
+
+    def run(self):
+        try:
+            with self.cluster.client() as client:
+                self.answer = ask(client, QUESTION, self.session, self._seen, **self.how)
+        except Exception as broken:  # told by whoever waits for the end
+            self.broken = broken
+
+    def _seen(self, answer):
+        if len(answer.nodes) > len(self.pieces):
+            self.pieces.append((time.monotonic(), answer.nodes[-1]))
+
+    @property
+    def node(self):
+        return self.pieces[-1][1] if self.pieces else None
+
+    def gaps(self):
+        times=[at for at, _ in self.pieces]
+        return sorted(b-a for a,b in zip(times,times[1:]))
+    def p99(self): return self.gaps()[int(len(self.gaps())*.99)]
+    def longest(self): return self.gaps()[-5:]
+
+    def silence_s(self):
+        return time.monotonic() - self.pieces[-1][0]
+
+    def await_pieces(self, count):
+        wait_until(lambda: len(self.pieces) >= count or not self.is_alive(), 30, f"{count} pieces")
+
+    def await_another(self, node):
+        wait_until(lambda: self.node != node or not self.is_alive(), 30, f"a word of another node than {node}")
+
+    def end(self):
+        self.join(60)
+        if self.broken:
+            raise self.broken
+        return self.answer
+
+
+@unittest.skipUnless(sandbox.is_inside(), "needs namespaces")
+class Network(unittest.TestCase):
+    @contextlib.contextmanager
+    def world(self, defaults="", prepare=lambda cables: None, **how):
+        with Cables(("control", *NODES)) as cables:
+            prepare(cables)
+            with Cluster(cables, defaults=f"{DEFAULTS}\n{defaults}", **how) as cluster:
+                try:
+                    yield cables, cluster
+                except BaseException:
+                    print(cluster.log_tails())
+                    raise
+                self.assertEqual(cluster.diverged(), 0)
+                self.assertEqual(cluster.stop(), [])
+                self.assertEqual(cluster.leftovers(), [])
+
+    def check_equal(self, reference, answer):
+        self.assertEqual(flaws(reference, answer), [])
+        self.assertGreaterEqual(answer.end["failovers"], 1)
+
+    def test_case_7_cut_off_from_all_but_the_gateway(self):
+        """What it decodes then reaches nobody: it waits for its standbys, or another has been made owner by then. One that
+        was alone from the start goes on until its lease is over, and nobody is made owner before: the orchestrator is frozen."""
+        for commit, links, frozen, silent_s in (("semi-sync", True, True, (0, 0.2)), ("async", True, False, (0, LEASE_S)),
+                                                ("semi-sync", False, True, (LEASE_S / 2, LEASE_S + 0.1))):
+            with self.subTest(commit, links=links), self.world(f'commit = "{commit}"', links=links) as (cables, cluster):
+                reference = Stream(cluster, "reference", max_tokens=600).end()
+                stream = Stream(cluster, "cut off", max_tokens=600)
+                stream.await_pieces(20)
+                victim = stream.node
+                with cables.parted(victim, [member for member in ("control", *NODES) if member != victim]):
+                    begun = time.monotonic()
+                    with cluster.frozen("control") if frozen else contextlib.nullcontext():
+                        wait_until(lambda: stream.silence_s() > 1.5 * LEASE_S or not frozen, 20, "silence")
+                    answer = stream.end()
+                self.check_equal(reference, answer)
+                self.check_silence(stream, victim, begun, *silent_s)
+                cluster.await_healthy(HEALTHY_TIMEOUT_S)
+
+    def check_silence(self, stream, victim, begun, least_s, most_s):
+        """The node said its last word that long after `begun`, and none once others had spoken."""
+        nodes = [node for _, node in stream.pieces]
+        said = nodes.count(victim)
+        self.assertEqual(set(nodes[:said]), {victim})
+        silent_s = stream.pieces[said - 1][0] - begun
+        print(f"{victim} was silent after {silent_s:.2f} s")
+        self.assertGreaterEqual(max(silent_s, 0), least_s)
+        self.assertLess(silent_s, most_s)
+
+    def test_case_11_back_at_the_same_address_while_old_frames_are_late(self):
+        with self.world('commit = "async"', port=7100, engine=SLOW) as (cables, cluster):
+            reference = Stream(cluster, "reference", max_tokens=500).end()
+            stream = Stream(cluster, "late", max_tokens=500)
+            stream.await_pieces(20)
+            victim = stream.node
+            relay = cables.relay(victim, 1, out_of=(2000, 0))
+            before = cables.frames_from(victim)
+            wait_until(lambda: cables.frames_from(victim) > before + 50, 5, "frames that are late")
+            cluster.kill(victim)
+            stream.await_another(victim)
+            cluster.start(victim)
+            wait_until(lambda: cluster.metric("baton_gateway_tokens_stale_total"), 10, "late tokens are refused")
+            cables.unrelay(victim, relay, late=True)
+            self.check_equal(reference, stream.end())
+            cluster.await_healthy(HEALTHY_TIMEOUT_S)
+            refused = {node["name"]: node["figures"]["replica"]["stale"] for node in cluster.status()["nodes"]}
+            self.assertEqual({node for node, count in refused.items() if count}, {*NODES} - {victim})
+
+    def test_case_59_two_nodes_with_the_same_docker_address(self):
+        def add_bridges(cables):
+            for node in NODES:
+                for line in ("link add docker0 type bridge", "link add veth0 type veth peer name veth1",
+                             "link set veth0 master docker0 up", "link set veth1 up", "address add 172.17.0.1/16 dev docker0",
+                             "link set docker0 up"):
+                    cables.ip_within(node, *line.split())
+
+        with self.world(prepare=add_bridges, device=None) as (_, cluster):
+            carriers = {link["carrier"] for link in cluster.status()["links"]}
+            self.assertEqual(carriers, {"ucx tcp/link0"})
+            reference = Stream(cluster, "reference").end()
+            stream = Stream(cluster, "moved")
+            stream.await_pieces(20)
+            victim = stream.node
+            cluster.kill(victim)
+            answer = stream.end()
+            self.check_equal(reference, answer)
+            cluster.start(victim)
+            cluster.await_healthy(HEALTHY_TIMEOUT_S)
+            self.assertLessEqual(answer.end["recomputed_tokens"], 8)
+
+    def test_case_61_the_link_to_one_standby_is_slow(self):
+        with self.world() as (cables, cluster):
+            undisturbed = Stream(cluster, "reference", max_tokens=SLOW_LINK_TOKENS)
+            reference = undisturbed.end()
+            stream = Stream(cluster, "slow", max_tokens=SLOW_LINK_TOKENS)
+            stream.await_pieces(20)
+            owner = stream.node
+            slow, fresh = [node for node in NODES if node != owner]
+            relay = cables.relay(slow, 1, slow=(owner, NEED_BYTES_PER_S // 100))
+            begun = time.monotonic()
+            while stream.is_alive() and len(stream.pieces) < 0.9*SLOW_LINK_TOKENS:
+                status = cluster.status()
+                group = next(group for group in status["groups"] if group["owner"] == owner and group["sessions"])
+                print(f"{time.monotonic()-begun:.2f}", group, [link["up"] for link in status["links"] if link["from"] == owner])
+                time.sleep(0.3)
+            cluster.kill(owner)
+            answer = stream.end()
+            print(undisturbed.p99(), stream.p99(), stream.longest(), undisturbed.longest(), answer.end, answer.nodes[-1], owner, slow, fresh)
+            cables.unrelay(slow, relay)
+            cluster.start(owner)
+            cluster.await_healthy(60)
+            print(cluster.log_tails())
+
+
+if __name__ == "__main__":
+    sandbox.enter(())
+    unittest.main(verbosity=2)
