@@ -46,9 +46,10 @@ class Cluster:
     """Use it as a context: leaving it ends all processes, and `leftovers` tells what is left after `stop`. Logs go to a folder,
     and stay there, if one is given. `port` is that of each node's control plane, the next one that of its data plane; 0 is any."""
 
-    def __init__(self, net=None, logs=None, defaults=DEFAULTS, engine=ENGINE, links=True, device=network.DEVICE, port=0):
+    def __init__(self, net=None, logs=None, defaults=DEFAULTS, engine=ENGINE, links=True, device=network.DEVICE, port=0,
+                 transport="ucx"):
         self.net, self.logs, self.links = net, logs, links
-        self.defaults, self.engine, self.device, self.port = defaults, engine, device, port
+        self.defaults, self.engine, self.transport, self.device, self.port = defaults, engine, transport, device, port
         self.running, self.pids, self.lost = {}, {}, {}
         self.host = network.HUB if net else "127.0.0.1"
         self.control_host = net.address("control") if net else "127.0.0.1"
@@ -83,7 +84,8 @@ class Cluster:
             more = {node: self._network_of(node) for node in NODES}
             more["edge"] = f'control_listen = "{self.host}:0"'
         return deployment_text(f"{self.control_host}:{self.control_port}", f"{self.host}:{self.http_port}", NODES, self.engine,
-                               self.links, self.defaults, store=os.path.join(self.store, "state.db"), more=more)
+                               self.links, self.defaults, store=os.path.join(self.store, "state.db"), more=more,
+                               transport=self.transport)
 
     def _network_of(self, node):
         """Its addresses; without a device, UCX has to find the one that these are of."""

@@ -27,7 +27,8 @@ SLOW = '{ type = "toy", sessions = 24, decode_us = 8000 }'
 HEALTHY_TIMEOUT_S = 30
 # Rows of 192 bytes and a record, every three milliseconds.
 NEED_BYTES_PER_S = 100_000
-SLOW_LINK_TOKENS = 3000
+SLOW_LINK_TOKENS = 1800
+BUSY_S = 0.02  # that a machine with other things to do adds
 
 
 class Stream(threading.Thread):
@@ -54,11 +55,10 @@ class Stream(threading.Thread):
     def node(self):
         return self.pieces[-1][1] if self.pieces else None
 
-    def gaps(self):
-        times=[at for at, _ in self.pieces]
-        return sorted(b-a for a,b in zip(times,times[1:]))
-    def p99(self): return self.gaps()[int(len(self.gaps())*.99)]
-    def longest(self): return self.gaps()[-5:]
+    def p99_s(self):
+        """The time between two pieces that one in a hundred exceeds."""
+        times = [at for at, _ in self.pieces]
+        return sorted(after - before for before, after in zip(times, times[1:]))[len(times) * 99 // 100 - 1]
 
     def silence_s(self):
         return time.monotonic() - self.pieces[-1][0]
@@ -96,34 +96,36 @@ class Network(unittest.TestCase):
         self.assertEqual(flaws(reference, answer), [])
         self.assertGreaterEqual(answer.end["failovers"], 1)
 
-    def test_case_7_cut_off_from_all_but_the_gateway(self):
-        """What it decodes then reaches nobody: it waits for its standbys, or another has been made owner by then. One that
-        was alone from the start goes on until its lease is over, and nobody is made owner before: the orchestrator is frozen."""
-        for commit, links, frozen, silent_s in (("semi-sync", True, True, (0, 0.2)), ("async", True, False, (0, LEASE_S)),
-                                                ("semi-sync", False, True, (LEASE_S / 2, LEASE_S + 0.1))):
-            with self.subTest(commit, links=links), self.world(f'commit = "{commit}"', links=links) as (cables, cluster):
-                reference = Stream(cluster, "reference", max_tokens=600).end()
-                stream = Stream(cluster, "cut off", max_tokens=600)
-                stream.await_pieces(20)
-                victim = stream.node
-                with cables.parted(victim, [member for member in ("control", *NODES) if member != victim]):
-                    begun = time.monotonic()
-                    with cluster.frozen("control") if frozen else contextlib.nullcontext():
-                        wait_until(lambda: stream.silence_s() > 1.5 * LEASE_S or not frozen, 20, "silence")
-                    answer = stream.end()
-                self.check_equal(reference, answer)
-                self.check_silence(stream, victim, begun, *silent_s)
-                cluster.await_healthy(HEALTHY_TIMEOUT_S)
+    def cut_off(self, commit, links, frozen):
+        """Cuts the node that serves a stream off from all but the gateway, with the orchestrator frozen until the stream has been
+        silent for a while if `frozen`; returns when that node said its last word, in seconds after the cut."""
+        with self.world(f'commit = "{commit}"', links=links) as (cables, cluster):
+            reference = Stream(cluster, "reference", max_tokens=500).end()
+            stream = Stream(cluster, "cut off", max_tokens=500)
+            stream.await_pieces(20)
+            victim = stream.node
+            with cables.parted(victim, [member for member in ("control", *NODES) if member != victim]):
+                begun = time.monotonic()
+                with cluster.frozen("control") if frozen else contextlib.nullcontext():
+                    wait_until(lambda: stream.silence_s() > 1.2 * LEASE_S or not frozen, 20, "silence")
+                answer = stream.end()
+            self.check_equal(reference, answer)
+            nodes = [node for _, node in stream.pieces]
+            said = nodes.count(victim)
+            self.assertEqual(set(nodes[:said]), {victim}, "a word of the replaced node among those of its successor")
+            cluster.await_healthy(HEALTHY_TIMEOUT_S)
+        return stream.pieces[said - 1][0] - begun
 
-    def check_silence(self, stream, victim, begun, least_s, most_s):
-        """The node said its last word that long after `begun`, and none once others had spoken."""
-        nodes = [node for _, node in stream.pieces]
-        said = nodes.count(victim)
-        self.assertEqual(set(nodes[:said]), {victim})
-        silent_s = stream.pieces[said - 1][0] - begun
-        print(f"{victim} was silent after {silent_s:.2f} s")
-        self.assertGreaterEqual(max(silent_s, 0), least_s)
-        self.assertLess(silent_s, most_s)
+    def test_case_7_cut_off_from_its_standbys_and_nobody_may_replace_it(self):
+        self.assertLess(self.cut_off("semi-sync", links=True, frozen=True), 0.3)
+
+    def test_case_7_cut_off_from_its_standbys_without_waiting_for_them(self):
+        self.assertLess(self.cut_off("async", links=True, frozen=False), LEASE_S)
+
+    def test_case_7_cut_off_without_standbys_until_its_lease_is_over(self):
+        silent_after_s = self.cut_off("semi-sync", links=False, frozen=True)
+        self.assertGreater(silent_after_s, LEASE_S / 2)
+        self.assertLess(silent_after_s, LEASE_S + 0.25)
 
     def test_case_11_back_at_the_same_address_while_old_frames_are_late(self):
         with self.world('commit = "async"', port=7100, engine=SLOW) as (cables, cluster):
@@ -132,6 +134,7 @@ class Network(unittest.TestCase):
             stream.await_pieces(20)
             victim = stream.node
             relay = cables.relay(victim, 1, out_of=(2000, 0))
+            self.addCleanup(relay.kill)
             before = cables.frames_from(victim)
             wait_until(lambda: cables.frames_from(victim) > before + 50, 5, "frames that are late")
             cluster.kill(victim)
@@ -167,7 +170,9 @@ class Network(unittest.TestCase):
             self.assertLessEqual(answer.end["recomputed_tokens"], 8)
 
     def test_case_61_the_link_to_one_standby_is_slow(self):
-        with self.world() as (cables, cluster):
+        """By plain sockets: UCX of this release aborts the standby when the owner is killed while it makes a connection, which
+        takes seconds here (transports/README.md)."""
+        with self.world(transport="tcp") as (cables, cluster):
             undisturbed = Stream(cluster, "reference", max_tokens=SLOW_LINK_TOKENS)
             reference = undisturbed.end()
             stream = Stream(cluster, "slow", max_tokens=SLOW_LINK_TOKENS)
@@ -175,19 +180,35 @@ class Network(unittest.TestCase):
             owner = stream.node
             slow, fresh = [node for node in NODES if node != owner]
             relay = cables.relay(slow, 1, slow=(owner, NEED_BYTES_PER_S // 100))
-            begun = time.monotonic()
-            while stream.is_alive() and len(stream.pieces) < 0.9*SLOW_LINK_TOKENS:
-                status = cluster.status()
-                group = next(group for group in status["groups"] if group["owner"] == owner and group["sessions"])
-                print(f"{time.monotonic()-begun:.2f}", group, [link["up"] for link in status["links"] if link["from"] == owner])
-                time.sleep(0.3)
+            self.addCleanup(relay.kill)
+            wait_until(lambda: self.group_of(cluster, owner)["lag_tokens"] > 20, 10, "a lag that shows")
+            wait_until(lambda: self.group_of(cluster, owner)["in_sync"] == [fresh], 10, "a slow standby that nobody waits for")
+            stream.await_pieces(SLOW_LINK_TOKENS * 2 // 3)
             cluster.kill(owner)
             answer = stream.end()
-            print(undisturbed.p99(), stream.p99(), stream.longest(), undisturbed.longest(), answer.end, answer.nodes[-1], owner, slow, fresh)
+            self.check_equal(reference, answer)
+            self.assertEqual(answer.nodes[-1], fresh)
+            self.assertLessEqual(answer.end["recomputed_tokens"], 8)
+            print(f"p99 between two tokens {stream.p99_s() * 1000:.1f} ms, undisturbed {undisturbed.p99_s() * 1000:.1f} ms")
+            self.assertLess(stream.p99_s(), 2 * undisturbed.p99_s() + BUSY_S)
             cables.unrelay(slow, relay)
             cluster.start(owner)
             cluster.await_healthy(60)
-            print(cluster.log_tails())
+            self.check_after(cluster, reference)
+
+    def group_of(self, cluster, owner):
+        return max((group for group in cluster.status()["groups"] if group["owner"] == owner), key=lambda group: group["sessions"])
+
+    def check_after(self, cluster, reference):
+        """Every standby has caught up: the loss of the next owner costs no more than any other."""
+        stream = Stream(cluster, "after", max_tokens=SLOW_LINK_TOKENS)
+        stream.await_pieces(20)
+        victim = stream.node
+        cluster.kill(victim)
+        answer = stream.end()
+        self.check_equal(reference, answer)
+        self.assertLessEqual(answer.end["recomputed_tokens"], 8)
+        cluster.start(victim)
 
 
 if __name__ == "__main__":
