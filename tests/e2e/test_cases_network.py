@@ -1,7 +1,7 @@
 """Cases of the field about the network between nodes, by number: 7, 11, 59, 61. Each member is at the end of a cable of its own,
 in the world of `tests/chaos`; where namespaces cannot be made, they are skipped.
 
-    python test_cases_network.py Network.test_case_7_cut_off_from_all_but_the_gateway
+    python test_cases_network.py Network.test_case_59_two_nodes_with_the_same_docker_address
 """
 import contextlib
 import os
