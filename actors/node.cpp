@@ -39,7 +39,8 @@ result<std::unique_ptr<transports::transport>> make_transport(
     }
     if (how.transport == "ucx" || how.transport == "ucx-shm") {
       transports::ucx_options options;
-      options.devices = how.network_devices;
+      options.devices =
+          how.network_devices.empty() ? transports::device_of(how.data_listen) : how.network_devices;
       options.shared_memory = how.transport == "ucx-shm";
       return std::unique_ptr<transports::transport>{
           std::make_unique<transports::ucx_transport>(options, sink)};

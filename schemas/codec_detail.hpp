@@ -101,6 +101,10 @@ template <class Wire, class Message>
 result<Message> decode_as(std::span<const std::byte> bytes) {
   if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0 || bytes.size() > most_bytes<Message>)
     return {errc::malformed, "message of " + std::to_string(bytes.size()) + " bytes"};
+  std::uint32_t last_segment = 0;  // what a message begins with
+  std::memcpy(&last_segment, bytes.data(), sizeof last_segment);
+  if (last_segment >= limits::message_segments)
+    return {errc::malformed, "message of " + std::to_string(std::uint64_t{last_segment} + 1) + " segments"};
   kj::Array<capnp::word> aligned;  // std::vector cannot hold words: they have no constructor
   const std::size_t words = bytes.size() / sizeof(capnp::word);
   const auto* first = reinterpret_cast<const capnp::word*>(bytes.data());

@@ -17,6 +17,8 @@ using std::chrono::milliseconds;
 inline constexpr std::size_t message_bytes = 1U << 20;
 /// Largest message of the control plane: the prompt of the longest session, 4 MiB, and as much again.
 inline constexpr std::size_t control_bytes = 8U << 20;
+/// Segments of a message. Ours are written in segments that grow, 14 at most; each costs a reader memory.
+inline constexpr std::uint32_t message_segments = 64;
 /// Deepest nesting we read. Our schemas nest 5 deep; anything deeper is not ours.
 inline constexpr int message_nesting = 12;
 /// Words a reader may traverse, as a multiple of the message: guards against amplification by shared

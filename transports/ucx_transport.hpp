@@ -28,6 +28,10 @@ struct ucx_options {
   bool shared_memory = false;
 };
 
+/// The network interface that has the host of an address "HOST:PORT", for `ucx_options::devices`; empty if
+/// none has, as with a wildcard.
+std::string device_of(std::string_view address);
+
 /// The data plane over UCX active messages. One thread owns all of UCX and sleeps when there is nothing to
 /// do.
 ///

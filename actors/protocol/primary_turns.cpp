@@ -142,6 +142,8 @@ open_turn_reply primary_table::open(const open_turn& request, time_point now, pr
   if (session == nullptr) return refuse(errc::no_room, "every session of this node is in use");
   if (session->live && session->log.last_turn()->number < request.turn)
     stop_turn(*session, session->released, effects);
+  // The gateway may ask again for a turn that goes on: what it has cost so far still counts.
+  const bool goes_on = session->live && session->log.last_turn()->number == request.turn;
   const past_log before{session->log.length(), {session->log.turns().begin(), session->log.turns().end()}};
   const auto kept = session->log.adopt(request.history);
   if (!kept) return refuse(kept.code(), kept.failure().what);
@@ -150,7 +152,7 @@ open_turn_reply primary_table::open(const open_turn& request, time_point now, pr
   session->gateway = request.gateway;
   session->live = true;
   session->evaluated = 0;
-  session->recomputed = 0;
+  if (!goes_on) session->recomputed = 0;
   if (!records.empty())
     replicate(*session, find_group(request.group)->record.epoch, std::move(records), effects);
   ++counters_.turns;
@@ -174,8 +176,9 @@ void primary_table::start_run(served& session, primary_effects& effects) {
   // once one has been generated.
   const position known =
       session.log.length() > turn.prompt_end ? last_due : std::max<position>(turn.base, 1) - 1;
-  session.recomputed = known - std::min(known, rows);
-  counters_.recomputed += session.recomputed;
+  const std::uint64_t missing = known - std::min(known, rows);
+  counters_.recomputed += missing - std::min(missing, session.recomputed);
+  session.recomputed = std::max(session.recomputed, missing);
   session.finished =
       session.log.open_turn() == nullptr || is_complete(turn, session.log.tokens(), how_.context_tokens);
   session.run = 0;

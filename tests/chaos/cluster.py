@@ -44,10 +44,12 @@ TAIL_LINES = 40
 
 class Cluster:
     """Use it as a context: leaving it ends all processes, and `leftovers` tells what is left after `stop`. Logs go to a folder,
-    and stay there, if one is given."""
+    and stay there, if one is given. `port` is that of each node's control plane, the next one that of its data plane; 0 is any."""
 
-    def __init__(self, net=None, logs=None):
-        self.net, self.logs = net, logs
+    def __init__(self, net=None, logs=None, defaults=DEFAULTS, engine=ENGINE, links=True, device=network.DEVICE, port=0,
+                 transport="ucx"):
+        self.net, self.logs, self.links = net, logs, links
+        self.defaults, self.engine, self.transport, self.device, self.port = defaults, engine, transport, device, port
         self.running, self.pids, self.lost = {}, {}, {}
         self.host = network.HUB if net else "127.0.0.1"
         self.control_host = net.address("control") if net else "127.0.0.1"
@@ -79,11 +81,17 @@ class Cluster:
     def _text(self):
         more = {}
         if self.net:
-            more = {node: f'control_listen = "{self.net.address(node)}:0"\ndata_listen = "{self.net.address(node)}:0"\n'
-                          f'network_devices = "{network.DEVICE}"' for node in NODES}
+            more = {node: self._network_of(node) for node in NODES}
             more["edge"] = f'control_listen = "{self.host}:0"'
-        return deployment_text(f"{self.control_host}:{self.control_port}", f"{self.host}:{self.http_port}", NODES, ENGINE,
-                               defaults=DEFAULTS, store=os.path.join(self.store, "state.db"), more=more)
+        return deployment_text(f"{self.control_host}:{self.control_port}", f"{self.host}:{self.http_port}", NODES, self.engine,
+                               self.links, self.defaults, store=os.path.join(self.store, "state.db"), more=more,
+                               transport=self.transport)
+
+    def _network_of(self, node):
+        """Its addresses; without a device, UCX has to find the one that these are of."""
+        data_port = self.port and self.port + 1
+        lines = f'control_listen = "{self.net.address(node)}:{self.port}"\ndata_listen = "{self.net.address(node)}:{data_port}"\n'
+        return lines + (f'network_devices = "{self.device}"' if self.device else "")
 
     def start(self, process, enter=()):
         """Starts a process and waits until it says that it is ready; `enter` goes before its command."""
@@ -137,6 +145,14 @@ class Cluster:
     def signal(self, process, number):
         self.running[process].send_signal(number)
 
+    @contextlib.contextmanager
+    def frozen(self, process):
+        self.signal(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(process, signal.SIGCONT)
+
     def kill(self, process):
         """SIGKILL; `healthy` asks for another incarnation from now on."""
         self.lost[process] = self._life_of(process, self.status())
@@ -170,10 +186,14 @@ class Cluster:
                                 "--timeout-ms", str(STATUS_TIMEOUT_S * 1000)], capture_output=True, check=False)
         return json.loads(asked.stdout) if asked.returncode == 0 else {}
 
+    def metric(self, name):
+        """A counter of the gateway."""
+        lines = [line.split() for line in self.get("/metrics").splitlines()]
+        return sum(int(float(line[1])) for line in lines if line and line[0].startswith(name))
+
     def diverged(self):
         """How often an owner contradicted what a client had been given."""
-        lines = [line.split() for line in self.get("/metrics").splitlines()]
-        return sum(int(float(line[1])) for line in lines if line and line[0].startswith("baton_gateway_tokens_diverged_total"))
+        return self.metric("baton_gateway_tokens_diverged_total")
 
     def missing(self):
         """What is not as it should be, in words; empty if the cluster is whole: all nodes alive, in the life they were last
@@ -185,13 +205,13 @@ class Cluster:
         status = self.status()
         alive = {node["name"] for node in status.get("nodes", ()) if node["alive"]}
         links = sum(link["up"] for link in status.get("links", ()))
-        if alive != set(NODES) or links != len(NODES) * (len(NODES) - 1):
+        if alive != set(NODES) or links != len(NODES) * (len(NODES) - 1) * self.links:
             return f"alive are {sorted(alive)}, with {links} links"
         for process, life in self.lost.items():
             if self._life_of(process, status) == life:
                 return f"{process} is known by its former life only"
         for group in status["groups"]:
-            if set(group["in_sync"]) | {group["owner"]} != alive:
+            if set(group["in_sync"]) | {group["owner"]} != (alive if self.links else {group["owner"] or "nobody"}):
                 return f"group {group['group']} of {group['owner'] or 'nobody'} has in sync only {group['in_sync']}"
         return ""
 

@@ -3,7 +3,6 @@ import contextlib
 import dataclasses
 import os
 import random
-import signal
 import time
 
 import sandbox
@@ -47,11 +46,8 @@ def hand_over(cluster, victim, fault):
 
 
 def freeze(cluster, victim, fault):
-    cluster.signal(victim, signal.SIGSTOP)
-    try:
+    with cluster.frozen(victim):
         time.sleep(fault.seconds)
-    finally:
-        cluster.signal(victim, signal.SIGCONT)
 
 
 def restart_with_another_clock(cluster, victim, fault):

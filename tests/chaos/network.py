@@ -1,5 +1,6 @@
 """Machines in small: a network namespace for each member, joined by a bridge in the run's own. The cable of a member can be
 pulled, and can be led through a relay that delays and loses what passes, each way by itself."""
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -13,6 +14,7 @@ from support.processes import wait_until
 
 HUB = "10.77.0.1"
 DEVICE = "link0"
+NOBODY = "02:00:00:00:00:01"  # no device has this address
 RELAY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "relay.py")
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17  # linux/sockios.h, linux/ethtool.h
 
@@ -55,10 +57,12 @@ class Network:
         ip("link", "add", outer, "type", "veth", "peer", "name", inner)
         ip("link", "set", outer, "master", "hub0", "up")
         ip("link", "set", inner, "up")
-        within = ["nsenter", f"--net={holder.file('net')}", "ip"]
-        for line in (["link", "set", "lo", "up"], ["address", "add", f"{self.address(member)}/24", "dev", DEVICE],
-                     ["link", "set", DEVICE, "up"]):
-            subprocess.run([*within, *line], check=True)
+        self.ip_within(member, "link", "set", "lo", "up")
+        self.ip_within(member, "address", "add", f"{self.address(member)}/24", "dev", DEVICE)
+        self.ip_within(member, "link", "set", DEVICE, "up")
+
+    def ip_within(self, member, *arguments):
+        subprocess.run(["nsenter", f"--net={self.holders[member].file('net')}", "ip", *arguments], check=True)
 
     def address(self, member):
         return f"10.77.0.{self.numbers[member]}"
@@ -85,20 +89,43 @@ class Network:
     def plug(self, member):
         ip("link", "set", self.port(member), "up")
 
-    def relay(self, member, seed, into, out_of):
+    @contextlib.contextmanager
+    def parted(self, member, others):
+        """Cuts both ways between a member and others, and nobody is told; all else of its cable is as before."""
+        for one, other in self._ways(member, others):
+            self.ip_within(one, "neighbour", "replace", self.address(other), "lladdr", NOBODY, "dev", DEVICE, "nud", "permanent")
+        try:
+            yield
+        finally:
+            for one, other in self._ways(member, others):
+                self.ip_within(one, "neighbour", "delete", self.address(other), "dev", DEVICE)
+
+    @staticmethod
+    def _ways(member, others):
+        return [way for other in others for way in ((member, other), (other, member))]
+
+    def frames_from(self, member):
+        """How many frames the bridge's end of a member's cable has taken from it."""
+        with open("/proc/net/dev", encoding="ascii") as file:
+            return next(int(line.split()[2]) for line in file if line.strip().startswith(self.port(member) + ":"))
+
+    def relay(self, member, seed, into=(0, 0), out_of=(0, 0), slow=()):
         """Leads a member's cable through a relay; `into` and `out_of` are (delay in ms, share lost) of what goes to the member
-        and comes from it. To be ended by `unrelay`."""
+        and comes from it, `slow` is (another member, bytes per second each way between the two). To be ended by `unrelay`."""
         port, (_, inner) = self.port(member), self.relay_ends(member)
         figures = [str(figure) for figure in (seed, *into, *out_of)]
+        if slow:
+            figures += [self.address(slow[0]), str(slow[1])]
         relay = subprocess.Popen([sys.executable, "-B", RELAY, inner, port, *figures], stdout=subprocess.PIPE, text=True)
         if relay.stdout.readline() != "ready\n":
             raise OSError("the relay did not start")
         ip("link", "set", port, "nomaster")
         return relay
 
-    def unrelay(self, member, relay):
+    def unrelay(self, member, relay, late=False):
+        """What waits in the relay is lost, or comes late: behind what is sent from now on."""
         ip("link", "set", self.port(member), "master", "hub0")
-        relay.kill()
+        relay.terminate() if late else relay.kill()
         relay.wait()
         relay.stdout.close()
 

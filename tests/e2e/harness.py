@@ -77,10 +77,10 @@ SHARED_MEMORY = SharedMemory()
 class Deployment:
     """A running deployment, with the supervisor's view of it. Use it as a context; leaving it checks that all is gone."""
 
-    def __init__(self, nodes=("a", "b", "c"), links=True, text=None, **how):
+    def __init__(self, nodes=("a", "b", "c"), links=True, text=None, ports=None, **how):
         self.nodes = nodes
         self.links = len(nodes) * (len(nodes) - 1) if links else 0
-        self.control_port, self.http_port = free_port(), free_port()
+        self.control_port, self.http_port = ports or (free_port(), free_port())
         self.text = text or deployment_text(self.control_port, self.http_port, nodes, links=links, **how)
         self.pids, self.restarted = {}, []
         self.events = queue.Queue()
@@ -121,8 +121,12 @@ class Deployment:
                 raise AssertionError(f"the deployment did not start: {event}")
 
     def _explain(self):
-        self.log.seek(0)
-        print("".join(self.log.readlines()[-60:]))
+        print("\n".join(self.logged().splitlines()[-60:]))
+
+    def logged(self):
+        """What all processes have logged so far."""
+        with open(self.log.name, encoding="utf-8", errors="replace") as file:
+            return file.read()
 
     def get(self, path):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=ANSWER_TIMEOUT_S) as answer:

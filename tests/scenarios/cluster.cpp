@@ -66,4 +66,12 @@ std::uint64_t cluster::figure(const std::string& section, const std::string& nam
   return sum;
 }
 
+std::uint64_t cluster::lag_tokens() {
+  const auto json = nlohmann::json::parse(status(), nullptr, false);
+  std::uint64_t most = 0;
+  for (const auto& group : json["cluster"]["groups"])
+    most = std::max(most, group.value("lag_tokens", std::uint64_t{0}));
+  return most;
+}
+
 }  // namespace baton::tests

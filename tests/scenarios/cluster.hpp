@@ -169,6 +169,8 @@ class cluster {
   void await_in_sync_members();
   /// Sums a figure of all nodes, e.g. {"replica", "corrupt"}.
   std::uint64_t figure(const std::string& section, const std::string& name);
+  /// The lag that the status shows, of the group that has most of it.
+  std::uint64_t lag_tokens();
 
   actors::completion_service& service() { return *edge_->gateway("edge"); }
   actors::turn_handle last() const { return last_; }

@@ -2,11 +2,22 @@
 
 #include "tests/scenarios/cluster.hpp"
 
-/// What a client reads through a failover: cases 13 to 29 of the field (docs/protocol.md, "Cases").
+/// What a client reads through a failover: cases 13 to 29 and 87 of the field (docs/protocol.md, "Cases").
 using namespace baton;
 using namespace baton::tests;
 
 namespace {
+
+/// One beginning, one end, and no step back in between.
+void check_order(const transcript& stream) {
+  CHECK(stream.starts_ == 1);
+  CHECK(stream.ends_ == 1);
+  position last = 0;
+  for (const actors::turn_text& piece : stream.pieces_) {
+    CHECK(piece.last >= last);
+    last = piece.last;
+  }
+}
 
 /// Runs the request undisturbed, then again with a kill of its primary after each of `kills` pieces; checks
 /// what must hold after any failover, and returns the disturbed stream.
@@ -31,13 +42,7 @@ std::shared_ptr<transcript> through_kills(cluster& it, actors::completion_reques
   CHECK(stream->finished_->prompt_tokens == reference->finished_->prompt_tokens);
   CHECK(stream->finished_->reason == reference->finished_->reason);
   CHECK(stream->finished_->failovers == kills.size());
-  CHECK(stream->starts_ == 1);
-  CHECK(stream->ends_ == 1);
-  position last = 0;
-  for (const actors::turn_text& piece : stream->pieces_) {
-    CHECK(piece.last >= last);
-    last = piece.last;
-  }
+  check_order(*stream);
   return stream;
 }
 
@@ -177,4 +182,39 @@ TEST_CASE("case 29: the client leaves during the failover") {
   const auto again = it.submit(ask("back", 5, "gone"));
   REQUIRE(again->wait_end());
   CHECK(again->finished_);
+}
+
+TEST_CASE("case 87: the new owner dies as well, before the last standby has anything of it") {
+  cluster_options how = slow();
+  for (const std::string node : {"a", "b", "c"})
+    how.faults[node] = {};
+  cluster it{how};
+  const auto reference = it.submit(ask("twice", 300, "reference"));
+  REQUIRE(reference->wait_end());
+
+  const auto stream = it.submit(ask("twice", 300, "disturbed"));
+  REQUIRE(stream->wait_tokens(20));
+  const std::string first = stream->pieces_.back().node;
+  const std::string last = first == "c" ? "b" : "c";
+  it.faulty(last).cut();  // its data plane: it is alive, and hears no more of the conversation
+  const position cut_at = stream->pieces_.back().last;
+  REQUIRE(stream->wait_tokens(stream->pieces_.size() + 20));
+  it.kill(first);
+  REQUIRE(stream->wait([&](const transcript& t) {  // the second has served for a while
+    return t.ends_ > 0 || t.pieces_[t.pieces_.size() - 20].node != first;
+  }));
+  const std::string second = stream->pieces_.back().node;
+  REQUIRE(second != last);
+  it.kill(second);
+  it.faulty(last).heal();
+  const position known = stream->pieces_.back().last + 1;
+  REQUIRE(stream->wait_end());
+  REQUIRE(stream->finished_);
+  CHECK(stream->text_ == reference->text_);
+  CHECK(stream->finished_->failovers == 2);
+  CHECK(stream->pieces_.back().node == last);
+  check_order(*stream);
+  // It has what the first owner gave it before it was cut off, and computes what came after that.
+  CHECK(stream->finished_->recomputed_tokens >= known - cut_at - 8);
+  CHECK(stream->finished_->recomputed_tokens <= known - cut_at + 8);
 }

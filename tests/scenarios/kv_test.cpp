@@ -171,3 +171,32 @@ TEST_CASE("case 53: an edited history is not reused past the difference") {
   REQUIRE(cold->wait_end());
   CHECK(second->text_ == cold->text_);
 }
+
+TEST_CASE("case 89: the client is ahead of standbys whose rows are held up") {
+  auto request = ask("ahead", 150);
+  cluster undisturbed{slow()};
+  const std::string text = reference_for(undisturbed, request);
+  constexpr std::uint32_t ahead = 40;
+  cluster_options how = slow();
+  for (const std::string node : {"a", "b", "c"})
+    for (std::uint64_t n = 10; n < 2000; ++n)
+      how.faults[node].drop_rows.insert(n);
+  cluster it{how};
+  const auto stream = it.submit(request);
+  REQUIRE(stream->wait([](const transcript& t) {
+    return t.ends_ > 0 || (!t.pieces_.empty() && t.pieces_.back().lag_tokens >= ahead);
+  }));
+  REQUIRE(stream->ends_ == 0);
+  it.await([&](const std::string&) { return it.lag_tokens() >= ahead; });
+  const std::string victim = stream->pieces_.back().node;
+  it.kill(victim);
+  REQUIRE(stream->wait_end());
+  REQUIRE(stream->finished_);
+  CHECK(stream->text_ == text);
+  std::uint32_t shown = 0;
+  for (const actors::turn_text& piece : stream->pieces_)
+    if (piece.node == victim) shown = piece.lag_tokens;
+  // What was generated and not yet released is known to the standbys as well.
+  CHECK(stream->finished_->recomputed_tokens >= shown);
+  CHECK(stream->finished_->recomputed_tokens <= shown + 8);
+}

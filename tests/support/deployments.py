@@ -8,7 +8,8 @@ def address(of):
     return of if isinstance(of, str) else f"127.0.0.1:{of}"
 
 
-def deployment_text(control, http, nodes=("a", "b", "c"), engine=TOY, links=True, defaults="", store="state.db", more=None):
+def deployment_text(control, http, nodes=("a", "b", "c"), engine=TOY, links=True, defaults="", store="state.db", more=None,
+                    transport="ucx"):
     """An orchestrator "control" and a gateway "edge" at these addresses or ports, and nodes that are standbys of each other;
     `more` has further lines of an actor, by its id."""
     more = more or {}
@@ -33,5 +34,5 @@ listen = "{address(http)}"
         text += f'[[actor]]\nid = "{node}"\ntype = "node"\nengine = {engine}\n{more.get(node, "")}\n'
     for node in nodes if links and len(nodes) > 1 else ():
         others = ", ".join(f'"{other}"' for other in nodes if other != node)
-        text += f'[[link]]\nfrom = "{node}"\nto = [{others}]\n'
+        text += f'[[link]]\nfrom = "{node}"\nto = [{others}]\ntransport = "{transport}"\n'
     return text

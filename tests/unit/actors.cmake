@@ -1,6 +1,7 @@
 # The plain objects that the actors drive.
 baton_test(actors
   SOURCES
+    ${CMAKE_CURRENT_LIST_DIR}/actors/data_plane_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/actors/engine_loop_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/actors/gateway_core_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/actors/link_driver_test.cpp

@@ -252,6 +252,16 @@ TEST_CASE("primary_table: promotion") {
     CHECK(it.table.counted().recomputed == 2);
     CHECK(it.step() == "say 15+1; emit 15+1");
   }
+  SECTION("the gateway asks again: what was computed again still counts") {
+    const open_turn request = it.opening(it.gateway(12).piece_from(12), 1);
+    it.sealed({request});
+    CHECK(it.step() == "say 15+1; emit 15+1");
+    std::uint64_t shown = 0;
+    for (const primary_effect& effect : it.table.on_open_turn(2, request, true, it.now))
+      if (const auto* emit = std::get_if<emit_tokens>(&effect)) shown = emit->tokens.recomputed_tokens;
+    CHECK(shown == 2);
+    CHECK(it.table.counted().recomputed == 2);
+  }
   SECTION("the gateway has the same") {
     CHECK(it.sealed({it.opening(it.held.piece_from(15), 1)}) == "cut 12; run 15 from 12");
   }

@@ -159,6 +159,7 @@ TEST_CASE("words of other messages and of nothing give a value or malformed") {
 TEST_CASE("many segments, deep nesting and pointers in circles end") {
   std::vector<std::uint64_t> many(301 + 1);  // 600 segments: one word, then none
   many[0] = 599 | std::uint64_t{1} << 32;
+  for_each_message([&](auto type) { check_refused<typename decltype(type)::type>(of_words(many)); });
   std::vector<std::uint64_t> deep;  // structs of one pointer, each the next word
   for (int i = 0; i < 70; ++i)
     deep.push_back(struct_pointer(0, 0, 1));

@@ -571,3 +571,10 @@ TEST_CASE("UCX that cannot start says so") {
   how.tls = "no_such_transport";
   CHECK_THROWS_AS(ucx_transport(how, sink), std::runtime_error);
 }
+
+TEST_CASE("ucx: the device of an address is the interface that has it") {
+  CHECK(device_of("127.0.0.1:0") == "lo");
+  CHECK(device_of("0.0.0.0:7000").empty());
+  CHECK(device_of("192.0.2.1:7000").empty());  // of nobody: kept for documentation
+  CHECK(device_of("no address").empty());
+}
