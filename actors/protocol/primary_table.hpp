@@ -252,7 +252,8 @@ class primary_table {
     bool finished = false;  // the engine has generated the last token of it
     process_id gateway{};
     std::map<position, token_report> reports{};  // of tokens not yet released
-    std::uint64_t evaluated = 0;
+    std::uint64_t evaluated = 0;                 // for this turn
+    std::uint64_t evaluated_before = 0;          // by earlier runs of it
     std::uint64_t recomputed = 0;
     position cached = 0;                                          // of the prompt
     std::map<std::string, commit_rule::standby_position> held{};  // by standby

@@ -151,8 +151,7 @@ open_turn_reply primary_table::open(const open_turn& request, time_point now, pr
   session->used_at = now;
   session->gateway = request.gateway;
   session->live = true;
-  session->evaluated = 0;
-  if (!goes_on) session->recomputed = 0;
+  if (!goes_on) session->evaluated = session->recomputed = 0;
   if (!records.empty())
     replicate(*session, find_group(request.group)->record.epoch, std::move(records), effects);
   ++counters_.turns;
@@ -184,6 +183,7 @@ void primary_table::start_run(served& session, primary_effects& effects) {
   session.run = 0;
   if (session.finished) return;
   session.run = next_run_++;
+  session.evaluated_before = session.evaluated;
   session.allowed = session.log.length() + limits::uncommitted_tokens;
   run_engine run;
   run.session = session.log.session();
@@ -270,7 +270,7 @@ primary_effects primary_table::on_step(const engine_step& step, bool lease_valid
   served* session = find_session(step.session);
   if (session == nullptr || session->run == 0 || session->run != step.run) return effects;
   session->rows = step.rows;
-  session->evaluated = step.evaluated;
+  session->evaluated = session->evaluated_before + step.evaluated;
   session->finished = step.finished;
   if (step.has_token) {
     BATON_ASSERT(step.at == session->log.length());  // the engine continues this very log
@@ -343,9 +343,11 @@ void primary_table::release(served& session, primary_effects& effects) {
   if (!session.live || group->state == phase::taking) return;
   if (!lease_valid_ && group->record.in_sync.empty())
     return;  // rule L: alone and without a lease, nothing leaves this node
+  commit_rule rule = how_.commit;
+  // Nor, with a set, anything that the set has not acknowledged, in no mode.
+  if (!lease_valid_ && rule.how == commit_rule::mode::async) rule.how = commit_rule::mode::semi_sync;
   // Of a turn that had all its tokens when it was taken over, nobody evaluates what is missing: rows are not
   // waited for.
-  commit_rule rule = how_.commit;
   if (session.finished && session.run == 0 && rule.how == commit_rule::mode::strict)
     rule.how = commit_rule::mode::semi_sync;
   const position upto = rule.committed(session.log.length(), waited_for(session));

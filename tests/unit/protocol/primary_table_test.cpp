@@ -236,6 +236,16 @@ TEST_CASE("primary_table: a lapsed lease") {
     CHECK(it.step(false, false) == "say 10+1");
     CHECK(it.progress(standby_b, 11, 0, false) == "emit 10+1");
   }
+  SECTION("with a set, nothing that it has not acknowledged, in async as well") {
+    bench it{commit_rule::mode::async};
+    it.own_with_b();
+    it.open();
+    CHECK(it.step() == "say 10+1; emit 10+1");
+    CHECK(it.step(false, false) == "say 11+1");
+    CHECK(it.progress(standby_b, 12, 0, false) == "emit 11+1");
+    CHECK(it.step(false, false) == "say 12+1");
+    CHECK(text(it.table.on_tick(true, it.now)) == "emit 12+1");
+  }
 }
 
 // --- promotion ---------------------------------------------------------------------------------------------
