@@ -73,15 +73,19 @@ struct gateway_state {
           dialing = false;
           orchestrator = std::move(found);
           self->monitor(orchestrator);
-          self->request(orchestrator, limits::request_timeout,
-                        wire<gateway_registration>{{self_id, control_address}},
-                        caf::actor_cast<gateway_actor>(self))
-              .then([](const wire<heartbeat_ack>&) {}, [this](const caf::error&) { lose_orchestrator(); });
+          register_here(self);
         },
         [this](const error&) {
           dialing = false;
           lose_orchestrator();
         });
+  }
+
+  void register_here(pointer self) {
+    self->request(orchestrator, limits::request_timeout,
+                  wire<gateway_registration>{{self_id, control_address, core->unreachable()}},
+                  caf::actor_cast<gateway_actor>(self))
+        .then([](const wire<heartbeat_ack>&) {}, [this](const caf::error&) { lose_orchestrator(); });
   }
 
   void lose_orchestrator() {
@@ -178,6 +182,11 @@ struct gateway_state {
   }
   void act(pointer, note_failed& effect) {
     log().warn("turn failed session={} code={}", raw(effect.session), name_of(effect.code));
+  }
+  void act(pointer self, report_unreachable&) {
+    for (const process_id& node : core->unreachable())
+      log().warn("node cannot be reached name={}", node.name);
+    if (orchestrator) register_here(self);
   }
   void act(pointer, note_diverged& effect) {
     log().error("diverged session={} epoch={}", raw(effect.session), raw(effect.epoch));

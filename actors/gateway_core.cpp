@@ -189,6 +189,8 @@ gateway_effects gateway_core::on_cancel(turn_handle handle, time_point now) {
 
 gateway_effects gateway_core::on_tick(time_point now) {
   gateway_effects effects;
+  auto missed = routes_.unreachable(now, how_.lease);
+  if (std::exchange(unreachable_, missed) != missed) effects.emplace_back(report_unreachable{});
   std::vector<session_id> waiting;
   for (const auto& [id, turn] : turns_)
     if (turn->served == epoch{}) waiting.push_back(id);

@@ -42,7 +42,9 @@ struct note_diverged {
   session_id session{};
   baton::epoch epoch{};
 };
-using gateway_effect = std::variant<ask_owner, tell_owner, note_failed, note_diverged>;
+/// Tell the orchestrator which nodes cannot be reached: register again, with `gateway_core::unreachable`.
+struct report_unreachable {};
+using gateway_effect = std::variant<ask_owner, tell_owner, note_failed, note_diverged, report_unreachable>;
 using gateway_effects = std::vector<gateway_effect>;
 
 /// The gateway without its actor: finds or makes the session of a request, opens the turn at its owner,
@@ -94,6 +96,8 @@ class gateway_core {
   [[nodiscard]] const cluster_view& view() const noexcept { return routes_.view(); }
   /// A node can take a turn.
   [[nodiscard]] bool ready() const { return routes_.choose_group(sessions_) != nullptr; }
+  /// Nodes that the orchestrator calls alive and that have not been reached for a lease.
+  [[nodiscard]] const std::vector<process_id>& unreachable() const noexcept { return unreachable_; }
   [[nodiscard]] const counters& counted() const noexcept { return counters_; }
   [[nodiscard]] std::size_t open_turns() const noexcept { return turns_.size(); }
   [[nodiscard]] std::size_t sessions() const noexcept { return sessions_.size(); }
@@ -144,6 +148,7 @@ class gateway_core {
   std::uint64_t next_ticket_ = 1;
 
   gateway_routes routes_;
+  std::vector<process_id> unreachable_;
   std::map<group_id, epoch> sealed_;
   std::map<std::uint64_t, time_point> poison_;  // prompts by hash, and when they are forgotten
 };

@@ -16,6 +16,20 @@ bool gateway_routes::on_view(cluster_view view) {
   return true;
 }
 
+std::vector<process_id> gateway_routes::unreachable(std::chrono::steady_clock::time_point now,
+                                                    std::chrono::milliseconds long_enough) {
+  std::erase_if(missed_since_, [&](const auto& it) {
+    const node_view* node = view_of(it.first);
+    return node == nullptr || !node->alive || known(it.first);
+  });
+  std::vector<process_id> out;
+  for (const node_view& node : view_.nodes)
+    if (node.alive && !known(node.node) &&
+        now - missed_since_.try_emplace(node.node, now).first->second > long_enough)
+      out.push_back(node.node);
+  return out;
+}
+
 void gateway_routes::on_sealed(const seal& order) {
   for (group_record& record : view_.groups)
     if (record.group == order.group && record.epoch < order.epoch) {
@@ -54,11 +68,12 @@ const group_record* gateway_routes::choose_group(const gateway_sessions& session
   for (const group_record& record : view_.groups)
     of_node[record.owner] += of_group[record.group] = sessions.in_group(record.group);
   const group_record* best = nullptr;
-  std::tuple<bool, std::size_t, std::size_t> best_load;
+  std::tuple<bool, bool, std::size_t, std::size_t> best_load;
   for (const group_record& record : view_.groups) {
     const node_view* node = view_of(record.owner);
     if (node == nullptr || !node->alive) continue;
-    const std::tuple load{node->draining, of_node[record.owner], of_group[record.group]};
+    const std::tuple load{!known(record.owner), node->draining, of_node[record.owner],
+                          of_group[record.group]};
     if (best == nullptr || load < best_load) {
       best = &record;
       best_load = load;

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <set>
+#include <vector>
 
 #include "actors/gateway_sessions.hpp"
 #include "schemas/control.hpp"
@@ -19,6 +22,9 @@ class gateway_routes {
   /// The node has taken our hello: turns may be opened there, until it is lost or leaves the view.
   void on_node_known(const process_id& node) { known_.insert(node); }
   void on_node_lost(const process_id& node) { known_.erase(node); }
+  /// Notes since when nodes that are alive cannot be reached, and returns those for which that is long.
+  std::vector<process_id> unreachable(std::chrono::steady_clock::time_point now,
+                                      std::chrono::milliseconds long_enough);
 
   [[nodiscard]] const cluster_view& view() const noexcept { return view_; }
   [[nodiscard]] bool known(const process_id& node) const { return known_.contains(node); }
@@ -34,6 +40,7 @@ class gateway_routes {
  private:
   cluster_view view_;
   std::set<process_id> known_;
+  std::map<process_id, std::chrono::steady_clock::time_point> missed_since_;
 };
 
 }  // namespace baton::actors

@@ -101,7 +101,7 @@ void link_driver::on_tick(time_point now) {
 }
 
 link_figures link_driver::figures() const {
-  return {standby_, carrier_, welcomed_, sender_.counted()};
+  return {standby_, carrier_, welcomed_, sender_.counted(), sender_.lag_tokens()};
 }
 
 // --- what the sender decides -------------------------------------------------------------------------------

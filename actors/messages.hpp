@@ -146,6 +146,7 @@ struct link_figures {
   std::string carrier;
   bool up = false;
   protocol::link_sender::counters counted{};
+  std::uint32_t lag_tokens = 0;  ///< see protocol::link_sender::lag_tokens
 };
 
 // --- node

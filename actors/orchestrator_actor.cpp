@@ -126,9 +126,12 @@ struct orchestrator_state {
                                  const gateway_actor& handle) {
     const auto gateway = message.read();
     if (!gateway) return heartbeat_ack{0, term, false};
-    log().info("gateway registered name={}", gateway->gateway.name);
-    gateways.insert_or_assign(gateway->gateway, handle);
-    self->monitor(handle);
+    if (gateways.insert_or_assign(gateway->gateway, handle).second) {
+      log().info("gateway registered name={}", gateway->gateway.name);
+      self->monitor(handle);
+    }
+    for (const process_id& node : gateway->unreachable)
+      log().warn("gateway cannot reach a node gateway={} node={}", gateway->gateway.name, node.name);
     view_changed = true;
     run(self, table->on_gateway(*gateway, steady::now()));
     return heartbeat_ack{0, term, true};

@@ -261,6 +261,7 @@ struct primary_state {
                               {"to", link.standby},
                               {"up", link.up},
                               {"carrier", link.carrier},
+                              {"lag_tokens", link.lag_tokens},
                               {"deltas", link.counted.deltas},
                               {"delta_bytes", link.counted.delta_bytes},
                               {"delta_tokens", link.counted.delta_tokens},

@@ -41,11 +41,14 @@ static void get(NodeRegistration::Reader from, node_registration& to) {
 static void put(GatewayRegistration::Builder to, const gateway_registration& from) {
   put(to.initGateway(), from.gateway);
   to.setControlAddress(to_wire(from.control_address));
+  put_list(to.initUnreachable(from.unreachable.size()), from.unreachable,
+           [](auto one, const auto& node) { put(one, node); });
 }
 
 static void get(GatewayRegistration::Reader from, gateway_registration& to) {
   get(from.getGateway(), to.gateway);
   to.control_address = text_of(from.getControlAddress());
+  get_list(from.getUnreachable(), to.unreachable, [](auto one, auto& node) { get(one, node); });
 }
 
 static void put(GroupStatus::Builder to, const group_status& from) {

@@ -19,6 +19,7 @@ struct NodeRegistration {
 struct GatewayRegistration {
   gateway @0 :Link.Process;
   controlAddress @1 :Text;
+  unreachable @2 :List(Link.Process);
 }
 
 struct GroupStatus {

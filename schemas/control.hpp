@@ -33,6 +33,8 @@ struct node_registration {
 struct gateway_registration {
   process_id gateway;
   std::string control_address;
+  std::vector<process_id>
+      unreachable;  ///< nodes that the orchestrator calls alive and it has not reached for a lease
 
   friend bool operator==(const gateway_registration&, const gateway_registration&) = default;
 };

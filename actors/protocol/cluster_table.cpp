@@ -232,6 +232,28 @@ const process_id* cluster_table::ordered_owner(const group_record& record) const
                                                                           : &to->second.registration.node;
 }
 
+/// How many gateways cannot reach the node.
+std::size_t cluster_table::missed_by_gateways(const process_id& node) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      gateways_, [&](const auto& it) { return std::ranges::count(it.second.unreachable, node) > 0; }));
+}
+
+/// The in-sync standby to move to from an owner that drains, or that gateways cannot reach: the one that most
+/// of them reach, then the one with least to run. An owner that does not drain stays unless more can be
+/// reached elsewhere, so groups do not go to and fro.
+const process_id* cluster_table::better_place(const group_record& record,
+                                              const std::map<process_id, std::size_t>& load) const {
+  const auto rank = [&](const process_id& it) {
+    const auto has = load.find(it);
+    return std::pair{missed_by_gateways(it), has == load.end() ? std::size_t{0} : has->second};
+  };
+  const process_id* best = nullptr;
+  for (const process_id& it : record.in_sync)
+    if (runs(it) && !nodes_.at(it.name).draining() && (best == nullptr || rank(it) < rank(*best))) best = &it;
+  if (best == nullptr || nodes_.at(record.owner.name).draining()) return best;
+  return missed_by_gateways(*best) < missed_by_gateways(record.owner) ? best : nullptr;
+}
+
 /// What draining nodes own is to go to those that hold all of it and stay, in turn to the one with least to
 /// run. A function of records and members alone: it changes with the version of the view only.
 std::vector<group_move> cluster_table::moves() const {
@@ -246,11 +268,8 @@ std::vector<group_move> cluster_table::moves() const {
       if (*to != record.owner) out.push_back({id, record.epoch, *to});
       continue;
     }
-    if (!owner->second.draining()) continue;
-    const process_id* best = nullptr;
-    for (const process_id& it : record.in_sync)
-      if (runs(it) && !nodes_.at(it.name).draining() && (best == nullptr || load[it] < load[*best]))
-        best = &it;
+    const bool missed = missed_by_gateways(record.owner) > 0;
+    const process_id* best = owner->second.draining() || missed ? better_place(record, load) : nullptr;
     if (best == nullptr) continue;
     ++load[*best];
     out.push_back({id, record.epoch, *best});
@@ -309,8 +328,8 @@ void cluster_table::settle(const group_record& record, time_point now, cluster_e
 }
 
 const cluster_table::member* cluster_table::choose_successor(const group_record& record) const {
-  using rank =
-      std::tuple<bool, bool, std::uint64_t, std::uint32_t>;  // in sync, to stay, synced tokens, free places
+  // In sync, to stay, gateways that miss it (fewer is more), synced tokens, free places.
+  using rank = std::tuple<bool, bool, std::ptrdiff_t, std::uint64_t, std::uint32_t>;
   const member* best = nullptr;
   rank best_rank{};
   for (const auto& [name, node] : nodes_) {
@@ -324,8 +343,9 @@ const cluster_table::member* cluster_table::choose_successor(const group_record&
       for (const group_status& it : found->second)
         sessions += it.owner ? it.sessions : 0;
     const std::uint32_t capacity = node.registration.capacity_sessions;
-    const rank candidate{in_sync, !node.draining(), status == nullptr ? 0 : status->synced_tokens,
-                         capacity - std::min(capacity, sessions)};
+    const rank candidate{
+        in_sync, !node.draining(), -static_cast<std::ptrdiff_t>(missed_by_gateways(node.registration.node)),
+        status == nullptr ? 0 : status->synced_tokens, capacity - std::min(capacity, sessions)};
     if (best == nullptr || candidate > best_rank) {
       best = &node;
       best_rank = candidate;

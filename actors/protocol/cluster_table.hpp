@@ -129,6 +129,9 @@ class cluster_table {
   void reply(change_ticket ticket, group_id group, bool changed, cluster_effects& effects) const;
   [[nodiscard]] const member* choose_successor(const group_record& record) const;
   [[nodiscard]] std::vector<group_move> moves() const;
+  [[nodiscard]] std::size_t missed_by_gateways(const process_id& node) const;
+  [[nodiscard]] const process_id* better_place(const group_record& record,
+                                               const std::map<process_id, std::size_t>& load) const;
   [[nodiscard]] const process_id* ordered_owner(const group_record& record) const;
   [[nodiscard]] bool may_inherit(const process_id& who, time_point now) const;
   [[nodiscard]] bool runs(const process_id& who) const;

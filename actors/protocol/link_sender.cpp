@@ -357,6 +357,18 @@ link_effects link_sender::on_tick(time_point now) {
   return effects;
 }
 
+std::uint32_t link_sender::lag_tokens() const {
+  std::uint32_t most = 0;
+  for (const auto& [id, session] : sessions_) {
+    // The last token of a log has no row yet.
+    const bool rows = how_.rows && peer_takes_rows_;
+    const position due = std::max<position>(session.log.length(), rows ? 1 : 0) - (rows ? 1 : 0);
+    const position held = rows ? session.rows_synced : session.logged;
+    most = std::max(most, due - std::min(due, held));
+  }
+  return most;
+}
+
 position link_sender::synced(session_id session) const {
   const auto found = sessions_.find(session);
   return found == sessions_.end() ? 0 : found->second.rows_synced;

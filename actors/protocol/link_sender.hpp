@@ -140,6 +140,9 @@ class link_sender {
 
   /// KV position up to which the standby is synced; 0 for unknown sessions.
   [[nodiscard]] position synced(session_id session) const;
+  /// Tokens whose rows (of a standby that takes none: whose records) it is not known to hold, of the session
+  /// that lacks most; what a failover to it would compute again.
+  [[nodiscard]] std::uint32_t lag_tokens() const;
   [[nodiscard]] const counters& counted() const noexcept { return counters_; }
 
  private:

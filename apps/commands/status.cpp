@@ -41,14 +41,16 @@ void print(const json& status) {
   for (const auto& group : status.value("groups", json::array()))
     std::printf("%-12s %5s  %-12s %s\n", text_of(group, "group").c_str(), text_of(group, "epoch").c_str(),
                 text_of(group, "owner").c_str(), names_of(group, "in_sync").c_str());
-  std::printf("\n%s\n",
-              screen.paint(host::style::bold, "LINK         STATE  CARRIER      DELTAS     BYTES").c_str());
+  std::printf(
+      "\n%s\n",
+      screen.paint(host::style::bold, "LINK         STATE  CARRIER      LAG    DELTAS     BYTES").c_str());
   for (const auto& link : status.value("links", json::array()))
-    std::printf("%-12s %s  %-12s %-10s %s\n", (text_of(link, "from") + " -> " + text_of(link, "to")).c_str(),
+    std::printf("%-12s %s  %-12s %-6s %-10s %s\n",
+                (text_of(link, "from") + " -> " + text_of(link, "to")).c_str(),
                 link.value("up", false) ? screen.paint(host::style::good, "up   ").c_str()
                                         : screen.paint(host::style::bad, "down ").c_str(),
-                text_of(link, "carrier").c_str(), text_of(link, "deltas").c_str(),
-                text_of(link, "delta_bytes").c_str());
+                text_of(link, "carrier").c_str(), text_of(link, "lag_tokens").c_str(),
+                text_of(link, "deltas").c_str(), text_of(link, "delta_bytes").c_str());
   const auto failovers = status.value("failovers", json::array());
   if (!failovers.empty())
     std::printf("\n%s\n", screen.paint(host::style::bold, "FAILOVER     EPOCH  GROUP        CAUSE").c_str());

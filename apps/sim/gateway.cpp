@@ -51,6 +51,8 @@ void gateway::carry_out(gateway_effects effects) {
     } else if (const auto* news = std::get_if<tell_owner>(&effect)) {
       if (const auto to = nodes_.find(news->owner); to != nodes_.end())
         tell(in_, to->second.line, news->what, &node::on_end);
+    } else if (std::holds_alternative<report_unreachable>(effect)) {
+      if (orchestrator_) register_here();
     } else if (const auto* diverged = std::get_if<note_diverged>(&effect)) {
       in_.blame("INV1: an owner contradicts what was released, session " +
                 std::to_string(raw(diverged->session)));
@@ -105,13 +107,20 @@ void gateway::reach_orchestrator() {
           orchestrator_.lost();
           away();
         });
-        ask<heartbeat_ack>(*host_, orchestrator_,
-                           gateway_registration{host_->self(), control_address(host_->self().name)},
-                           &orchestrator::on_gateway, [away](const result<heartbeat_ack>& reply) {
-                             if (!reply) away();
-                           });
+        register_here();
       },
       away);
+}
+
+void gateway::register_here() {
+  ask<heartbeat_ack>(
+      *host_, orchestrator_,
+      gateway_registration{host_->self(), control_address(host_->self().name), core_.unreachable()},
+      &orchestrator::on_gateway, [this](const result<heartbeat_ack>& reply) {
+        if (reply) return;
+        orchestrator_ = {};
+        redial_at_ = host_->now() + redial_after;
+      });
 }
 
 void gateway::reach_nodes() {

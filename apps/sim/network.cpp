@@ -7,6 +7,8 @@ namespace baton::apps::sim {
 namespace {
 
 constexpr nanoseconds connect_timeout = 1s;
+/// Both planes send signs of life, and give up a connection on which none has come for so long.
+constexpr nanoseconds keepalive = 2s;
 
 }  // namespace
 
@@ -114,6 +116,15 @@ void connection::break_stale(const std::string& name) {
     if (ends_[side].name == name && ends_[side].gone) lose(1 - side, network_.random_.time(100us, 200ms));
 }
 
+void connection::give_up(const std::string& deaf, const std::string& mute) {
+  for (int side = 0; side < 2; ++side) {
+    const int other = 1 - side;
+    if (ends_[side].name != deaf || ends_[other].name != mute || ends_[side].gone) continue;
+    lose(side, 0ns);
+    carry(other, {0, [self = shared_from_this(), other] { self->lose(other, 0ns); }, {}});
+  }
+}
+
 void connection::release(const std::string& from, const std::string& to) {
   for (int side = 0; side < 2; ++side) {
     if (ends_[side].name != to || ends_[1 - side].name != from) continue;
@@ -150,7 +161,11 @@ void network::each(Do what) {
 }
 
 void network::cut(const std::string& from, const std::string& to) {
-  between(from, to).cut = true;
+  path& it = between(from, to);
+  it.cut = true;
+  time_.after(keepalive, [this, &it, from, to, cut = ++it.cuts] {
+    if (it.cut && it.cuts == cut) each([&](connection& known) { known.give_up(to, from); });
+  });
 }
 
 void network::heal(const std::string& from, const std::string& to) {

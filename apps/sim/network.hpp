@@ -37,6 +37,8 @@ class connection : public std::enable_shared_from_this<connection> {
   void host_died(const host& which, bool silent);
   void release(const std::string& from, const std::string& to);
   void break_stale(const std::string& name);
+  /// `deaf` has heard nothing of `mute` for so long that it gives the connection up.
+  void give_up(const std::string& deaf, const std::string& mute);
   [[nodiscard]] bool links(const std::string& a, const std::string& b) const {
     return (ends_[0].name == a && ends_[1].name == b) || (ends_[0].name == b && ends_[1].name == a);
   }
@@ -77,6 +79,7 @@ class network {
     nanoseconds jitter{20us};
     double bytes_per_us = 1000;  ///< 1 GB/s
     nanoseconds busy_until{};
+    std::uint64_t cuts = 0;  ///< so far
   };
 
   network(scheduler& time, dice& random) : time_(time), random_(random) {}

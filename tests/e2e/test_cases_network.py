@@ -187,7 +187,7 @@ class Network(unittest.TestCase):
             slow, fresh = [node for node in NODES if node != owner]
             relay = cables.relay(slow, 1, slow=(owner, NEED_BYTES_PER_S // 100))
             self.addCleanup(relay.kill)
-            stream.meets(lambda: self.group_of(cluster, owner)["lag_tokens"] > 20, "a lag that shows")
+            stream.meets(lambda: self.lag_of(cluster, owner, slow) > 20, "a lag that shows")
             stream.meets(lambda: self.group_of(cluster, owner)["in_sync"] == [fresh], "a slow standby that nobody waits for")
             stream.await_pieces(SLOW_LINK_TOKENS * 2 // 3)
             cluster.kill(owner)
@@ -201,6 +201,10 @@ class Network(unittest.TestCase):
             cluster.start(owner)
             cluster.await_healthy(60)
             self.check_after(cluster, reference)
+
+    def lag_of(self, cluster, owner, standby):
+        links = json.loads(cluster.get("/baton/status"))["cluster"]["links"]
+        return next(link["lag_tokens"] for link in links if (link["from"], link["to"]) == (owner, standby))
 
     def group_of(self, cluster, owner):
         """The group that holds an owner's conversations, by the gateway's word: quick, for what passes."""

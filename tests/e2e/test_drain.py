@@ -23,6 +23,17 @@ class Drain(Case):
     def owned(self, running, node):
         return [group["group"] for group in running.status().get("groups", ()) if group["owner"] == node]
 
+    def serving(self, running, node):
+        """The group in which a node serves, once the status has it."""
+        found = []
+
+        def look():
+            found[:] = [it for it in running.status()["groups"] if it["owner"] == node and it.get("sessions")]
+            return found
+
+        wait_until(look, 5, f"{node} is seen to serve")
+        return found[0]
+
     def causes(self, running):
         wait_until(lambda: running.status()["failovers"], 5, "the gateway has heard of it")
         return {event["cause"] for event in running.status()["failovers"]}
@@ -61,7 +72,7 @@ class Drain(Case):
             def seen(answer):
                 if not moved and len(answer.positions) >= 20:
                     owner = answer.nodes[-1]
-                    group = next(it for it in running.status()["groups"] if it["owner"] == owner and it.get("sessions"))
+                    group = self.serving(running, owner)
                     moved["to"] = next(node for node in running.nodes if node not in (owner, *group["in_sync"]))
                     moved["thread"] = threading.Thread(
                         target=lambda: moved.update(outcome=self.move(running, "mine", moved["to"])))

@@ -118,7 +118,10 @@ std::string wording::say(const node_registration& it) const {
   return name(it.node) + ", links to " + joined(it.replicate_to, " ");
 }
 std::string wording::say(const gateway_registration& it) const {
-  return name(it.gateway);
+  std::string out = name(it.gateway);
+  for (const process_id& node : it.unreachable)
+    out += ", cannot reach " + name(node);
+  return out;
 }
 std::string wording::say(const heartbeat& it) const {
   std::vector<std::string> groups;

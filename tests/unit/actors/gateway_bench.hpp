@@ -33,6 +33,8 @@ inline std::string text(const actors::gateway_effects& effects) {
       out += "tell " + told->owner.name + " keep " + std::to_string(told->what.keep);
     else if (const auto* failed = std::get_if<actors::note_failed>(&effect))
       out += "failed " + std::string{name_of(failed->code)};
+    else if (std::holds_alternative<actors::report_unreachable>(effect))
+      out += "report";
     else
       out += "diverged";
   }

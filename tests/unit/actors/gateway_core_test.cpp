@@ -149,6 +149,37 @@ TEST_CASE("gateway_core: a request that nodes die of is not run a third time") {
   CHECK(it.submit("hi", actors::turn_handle{4}, "v").find("ask c 0+2") != std::string::npos);
 }
 
+TEST_CASE("gateway_core: a node that is alive and cannot be reached for a lease is reported") {
+  gateway_bench it;
+  it.begin();
+  it.core.on_node_lost(node_a, it.now);
+  CHECK(it.tick(100ms).empty());
+  CHECK(it.core.unreachable().empty());
+  CHECK(it.tick(1100ms) == "report");
+  CHECK(it.core.unreachable() == std::vector{node_a});
+  CHECK(it.tick(100ms).empty());  // said
+  SECTION("until it is reached") {
+    it.core.on_node_known(node_a);
+    CHECK(it.tick(10ms).find("report") == 0);
+    CHECK(it.core.unreachable().empty());
+  }
+  SECTION("or is not alive") {
+    it.view.nodes[0].alive = false;
+    it.move_to(node_b, epoch{6});
+    CHECK(it.tick(10ms) == "report");
+    CHECK(it.core.unreachable().empty());
+  }
+  SECTION("new sessions go elsewhere") {
+    group_record other = it.view.groups[0];
+    other.group = group_id{4};
+    other.owner = node_b;
+    it.view.groups.push_back(other);
+    ++it.view.version;
+    it.core.on_view(it.view, it.now);
+    CHECK(it.submit("ho", actors::turn_handle{2}, "t") == "ask b 0+2");
+  }
+}
+
 TEST_CASE("gateway_core: what is no poison goes on") {
   gateway_bench it;
   it.begin();

@@ -422,6 +422,39 @@ TEST_CASE("what a draining node owns is to go to a standby that is in sync and s
   }
 }
 
+TEST_CASE("what gateways cannot reach moves to where more of them can") {
+  cluster_world world = three_nodes();
+  REQUIRE(world.group(1).owner == run_of("a"));
+  const auto cannot_reach = [&](const char* gateway, const std::vector<process_id>& nodes) {
+    world.run(world.table->on_gateway({{gateway, incarnation{1}}, "x:1", nodes}, world.now));
+  };
+  cannot_reach("edge", {});
+  cannot_reach("edge2", {run_of("b")});
+  CHECK(world.table->view().moves.empty());  // what b owns nobody holds
+  cannot_reach("edge2", {run_of("a")});
+  const auto moves = world.table->view().moves;
+  REQUIRE(moves.size() == 1);
+  CHECK(moves[0].group == group_id{1});
+  CHECK(moves[0].to != run_of("a"));
+  SECTION("not if all are as hard to reach") {
+    cannot_reach("edge2", {run_of("a"), run_of("b"), run_of("c")});
+    CHECK(world.table->view().moves.empty());
+  }
+  SECTION("to the one that can be reached") {
+    cannot_reach("edge2", {run_of("a"), run_of("b")});
+    for (const group_move& move : world.table->view().moves)
+      CHECK(move.to == run_of("c"));
+  }
+  SECTION("not any more when it can be reached again") {
+    cannot_reach("edge2", {});
+    CHECK(world.table->view().moves.empty());
+  }
+  SECTION("nor when that gateway is gone") {
+    world.run(world.table->on_lost({"edge2", incarnation{1}}, "connection closed", world.now));
+    CHECK(world.table->view().moves.empty());
+  }
+}
+
 TEST_CASE("a group moves by order, and stays where it was ordered to") {
   cluster_world world = three_nodes();
   const auto move = [&](std::uint64_t id, const std::string& node) {

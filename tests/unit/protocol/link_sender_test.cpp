@@ -351,4 +351,27 @@ TEST_CASE("link_sender: a dropped session is said again after a reconnect, and n
   CHECK(it.sender.on_connected(it.now, true).empty());
 }
 
+TEST_CASE("link_sender: what a standby is not known to hold is its lag") {
+  SECTION("of rows") {
+    bench it;
+    CHECK(it.sender.lag_tokens() == 0);
+    it.begin();
+    CHECK(it.sender.lag_tokens() == 19);  // of a log of 20: the last has no row yet
+    it.sender.on_ack(it.ack(20, 0, 0), it.now);
+    CHECK(it.sender.lag_tokens() == 19);
+    it.sender.on_ack(it.ack(20, 12, 12), it.now);
+    CHECK(it.sender.lag_tokens() == 7);
+    it.sender.on_session_ended(session, false);
+    CHECK(it.sender.lag_tokens() == 0);
+  }
+  SECTION("of records, where rows do not move") {
+    bench it;
+    it.sender.on_session(group, now_epoch, it.log, 20, it.now);
+    it.sender.on_connected(it.now, false);
+    CHECK(it.sender.lag_tokens() == 20);
+    it.sender.on_ack(it.ack(20, 0, 0), it.now);
+    CHECK(it.sender.lag_tokens() == 0);
+  }
+}
+
 }  // namespace baton::test

@@ -191,7 +191,9 @@ inline std::vector<node_registration> samples() {
 
 template <>
 inline std::vector<gateway_registration> samples() {
-  return {{}, {process("gateway", 6), "10.0.0.9:4000"}, {greatest_process(), std::string(100'000, '\0')}};
+  return {{},
+          {process("gateway", 6), "10.0.0.9:4000", {process("b", 2)}},
+          {greatest_process(), std::string(100'000, '\0'), {greatest_process(), {}}}};
 }
 
 template <>
