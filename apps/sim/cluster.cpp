@@ -140,19 +140,20 @@ void cluster::on_released(gateway& at, const turn_tokens& tokens, const process_
     if (owner == nullptr || (*owner != from && !from.name.empty()))
       in_.blame("INV4: tokens of epoch " + std::to_string(raw(tokens.epoch)) + " come from " + from.name +
                 ", not from its owner");
-    check_commit(session->id, log.point(), tokens.group);
+    check_commit(session->id, log.point(), tokens);
     return;
   }
 }
 
-void cluster::check_commit(const session_id session, const history_point& released, group_id group) {
+void cluster::check_commit(const session_id session, const history_point& released,
+                           const turn_tokens& tokens) {
   using mode = protocol::commit_rule::mode;
   if (in_.how.commit.how != mode::semi_sync && in_.how.commit.how != mode::strict) return;
-  const auto found = in_.store.records().find(group);
-  if (found == in_.store.records().end()) return;
-  // A session that its owner has let go of, for want of places, is protected by the gateway's own log.
-  const member* owner = at(found->second.owner.name);
-  if (owner != nullptr && owner->as_node && owner->as_node->log_of(session) == nullptr) return;
+  const auto found = in_.store.records().find(tokens.group);
+  // What comes late, of an owner whose set is history and that has not been sealed off yet, is in the
+  // gateway's log, which the next owner adopts.
+  if (found == in_.store.records().end() || found->second.epoch != tokens.epoch) return;
+  if (in_.let_go.contains(session)) return;
   for (const process_id& standby : found->second.in_sync) {
     const member* it = at(standby.name);
     if (it == nullptr || !it->as_node || it->as_node->on().self() != standby)

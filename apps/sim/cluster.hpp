@@ -68,7 +68,7 @@ class cluster {
 
  private:
   void on_released(gateway& at, const turn_tokens& tokens, const process_id& from);
-  void check_commit(session_id session, const history_point& released, group_id group);
+  void check_commit(session_id session, const history_point& released, const turn_tokens& tokens);
   void check_member(member& who);
   [[nodiscard]] std::string holders(const actors::gateway_session& session) const;
 

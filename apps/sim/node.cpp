@@ -350,6 +350,7 @@ void node::act(protocol::ask_hand_over& effect) {
 }
 
 void node::act(protocol::begin_replication& order) {
+  in_.let_go.erase(order.log.session());
   to_links([this, order](link_driver& link) { link.on_begin(order, host_->now()); }, order.standbys);
 }
 void node::act(protocol::replicate_records& order) {
@@ -375,6 +376,7 @@ void node::act(protocol::pause_engine& order) {
   to_engine([this, order] { loop_->pause(order.session, order.run); });
 }
 void node::act(protocol::drop_engine& order) {
+  in_.let_go.insert(order.session);
   to_engine([this, order] { loop_->drop(order.session); });
   if (order.place_unused) places_->give_back();
 }

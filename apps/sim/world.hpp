@@ -68,6 +68,10 @@ struct world {
       std::make_shared<actors::engines::toy_tokenizer>();
   std::map<std::string, std::shared_ptr<void>> processes;  ///< by control address
 
+  /// Sessions that their owner has given up for want of places, until one has them again: what a client has
+  /// of those is in its gateway alone.
+  std::set<session_id> let_go;
+
   bool traced = false;
   /// For people who look into one run: what happened, and when.
   void note(const std::string& what) const {
