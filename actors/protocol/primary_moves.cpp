@@ -44,7 +44,7 @@ void primary_table::consider_moving(owned_group& group, time_point now, primary_
   const auto link = links_.find(group.move_to.name);
   const bool there = is_in_sync(group.record, group.move_to) && link != links_.end() && link->second.up;
   if (!group.at_rest) {
-    if (!there || !holds_all(group, nearly) || now < group.rest_since) return;
+    if (!there || !holds_all(group, nearly) || now < group.move_again_at) return;
     group.at_rest = true;
     group.rest_since = now;
     for (auto& [id, session] : sessions_)
@@ -89,7 +89,7 @@ void primary_table::resume(owned_group& group, time_point now, primary_effects& 
   if (!group.at_rest) return;
   group.at_rest = false;
   group.move_asked = false;
-  group.rest_since = now + how_.pause_at_most;
+  group.move_again_at = now + how_.pause_at_most;
   for (auto& [id, session] : sessions_)
     if (session.group == group.record.group && session.live && session.run == 0 && !session.finished)
       start_run(session, effects);

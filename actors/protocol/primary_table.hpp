@@ -235,7 +235,8 @@ class primary_table {
     process_id wanted{};           // where the last view wants it to move; name empty: nowhere
     process_id move_to{};          // where it is about to move
     bool at_rest = false;          // for it: no turn begins, and runs are paused
-    time_point rest_since{};       // and when a move that came to nothing may be tried again
+    time_point rest_since{};
+    time_point move_again_at{};  // after one that came to nothing
     bool move_asked = false;
     time_point move_asked_at{};
   };

@@ -100,6 +100,15 @@ class Network:
             for one, other in self._ways(member, others):
                 self.ip_within(one, "neighbour", "delete", self.address(other), "dev", DEVICE)
 
+    @contextlib.contextmanager
+    def cut_from_hub(self, member):
+        """Nothing of a member reaches those who are at no cable, and nobody is told."""
+        self.ip_within(member, "neighbour", "replace", HUB, "lladdr", NOBODY, "dev", DEVICE, "nud", "permanent")
+        try:
+            yield
+        finally:
+            self.ip_within(member, "neighbour", "delete", HUB, "dev", DEVICE)
+
     @staticmethod
     def _ways(member, others):
         return [way for other in others for way in ((member, other), (other, member))]

@@ -133,6 +133,19 @@ class Network(unittest.TestCase):
                 self.assertGreater(silent_after_s, LEASE_S / 2)
                 self.assertLess(silent_after_s, LEASE_S + 0.25)
 
+    def test_an_owner_that_only_the_gateway_cannot_reach(self):
+        """All others call it alive; the gateway says so, and it hands over to where it can be reached."""
+        with self.world() as (cables, cluster):
+            reference = Stream(cluster, "reference", max_tokens=500).end()
+            stream = Stream(cluster, "unreachable", max_tokens=500)
+            stream.await_pieces(20)
+            with cables.cut_from_hub(stream.node):
+                answer = stream.end()
+            self.check_equal(reference, answer)
+            self.assertEqual(answer.end["recomputed_tokens"], 0)
+            cluster.await_healthy(HEALTHY_TIMEOUT_S)
+            self.assertEqual({event["cause"] for event in cluster.status()["failovers"]}, {"planned move"})
+
     def test_case_11_back_at_the_same_address_while_old_frames_are_late(self):
         with self.world('commit = "async"', port=7100, engine=SLOW) as (cables, cluster):
             reference = Stream(cluster, "reference", max_tokens=500).end()

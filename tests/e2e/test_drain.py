@@ -91,6 +91,17 @@ class Drain(Case):
             self.assertEqual(self.move(running, "mine", "x"),
                              (1, "", 'baton: no node "x" is alive, or it drains\n'))
 
+    def test_an_orchestrator_that_does_not_answer(self):
+        with Deployment(nodes=("a",)) as running:
+            running.signal("control", signal.SIGSTOP)
+            begun = time.monotonic()
+            for command in (("drain", "a"), ("move", "mine", "a")):
+                code, _, words = run(*command, "--orchestrator", f"127.0.0.1:{running.control_port}", "--timeout-ms", "300")
+                self.assertEqual(code, 1)
+                self.assertIn("no answer within", words)
+            self.assertLess(time.monotonic() - begun, 6)
+            running.signal("control", signal.SIGCONT)
+
     def test_what_cannot_be_drained(self):
         with Deployment(nodes=("a",)) as running:
             code, _, words = self.drain(running, "x")

@@ -223,6 +223,15 @@ TEST_CASE("gateway_core: others of the group get on before what may be poison") 
   CHECK(it.owner.session() == poison);
 }
 
+TEST_CASE("gateway_core: an owner that has sealed and brings no token is asked: its answer may be lost") {
+  gateway_bench it;
+  it.begin();
+  it.move_to(node_b, epoch{6});
+  REQUIRE(it.core.on_seal({group, epoch{6}, node_b, {}}, it.now).turns.size() == 1);
+  CHECK(it.tick(limits::request_timeout - 1ms).empty());
+  CHECK(it.tick(1ms) == "ask b 0+2");
+}
+
 TEST_CASE("gateway_core: a turn waits for room, and is told so if there is none in time") {
   gateway_bench it;
   it.join();

@@ -334,6 +334,18 @@ TEST_CASE("primary_table: a tail is committed anew before it is released, if the
   CHECK(it.progress(standby_b, 16) == "emit 15+1");
 }
 
+TEST_CASE(
+    "primary_table: a finished turn that comes by promotion ends in strict mode, whose rows nobody makes") {
+  promotion it{commit_rule::mode::strict};
+  it.held.close_turn();
+  it.promote();
+  REQUIRE(it.link_up(standby_b).empty());
+  REQUIRE(it.progress(standby_b, 15, 12).empty());
+  it.table.on_tick(true, it.now);
+  CHECK(it.sealed({it.opening(it.gateway(12).piece_from(12), 1)}) ==
+        "cut 12; add b r5; emit 12+3 last; say close");
+}
+
 TEST_CASE("primary_table: a finished turn that comes by promotion ends, and is not generated further") {
   promotion it;
   it.held.close_turn();
