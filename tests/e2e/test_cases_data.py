@@ -1,4 +1,4 @@
-"""Cases of the field about what clients ask and what is kept of it, by number: 21, 49, 85."""
+"""Cases of the field about what clients ask and what is kept of it, by number: 21, 49, 81, 85."""
 import collections
 import os
 import signal
@@ -7,7 +7,7 @@ import unittest
 
 import openai
 
-from harness import PATIENT, SHARED_MEMORY, Case, Deployment, ask, stream, wait_until
+from harness import PATIENT, SHARED_MEMORY, Case, Deployment, ask, run, stream, wait_until
 from test_failover import lose
 
 SANITIZED = bool(os.environ.get("BATON_SANITIZE"))  # such a build keeps freed memory for a while
@@ -72,6 +72,55 @@ class Tenants(Case):
             self.assertEqual(one.end["cached_tokens"], 0, "tells that somebody has asked the same")
         self.assertEqual(answer.end["failovers"], 1)
         running.start_again(killer.lost[0])
+
+
+class Herd(Case):
+    """Case 81: more conversations lose their node than the other one has places for."""
+    ENGINES = {node: f'{{ type = "toy", sessions = {sessions}, decode_us = 1000 }}' for node, sessions in (("big", 60), ("small", 6))}
+    MANY, TOKENS = 12, 200
+
+    def ask(self, number):
+        return [{"role": "user", "content": f"Ship {number}, what is your cargo?"}]
+
+    def one(self, running, number, answers):
+        try:
+            answers[number] = stream(running, self.ask(number), f"ship {number}", max_tokens=self.TOKENS)
+        except openai.APIError as failed:
+            answers[number] = failed
+
+    def herd(self, running):
+        """All at once on the big node, which dies; its references, and what came of each."""
+        drain = ("drain", "small", "--orchestrator", f"127.0.0.1:{running.control_port}")
+        self.assertEqual(run(*drain)[0], 0)
+        references = [stream(running, self.ask(number), max_tokens=self.TOKENS) for number in range(self.MANY)]
+        self.assertEqual(run(*drain, "--undo")[0], 0)
+        answers = {}
+        clients = [threading.Thread(target=self.one, args=(running, number, answers)) for number in range(self.MANY)]
+        for client in clients:
+            client.start()
+        wait_until(lambda: running.get("/metrics").count(b"baton_gateway_open_turns 12"), 5, "all are served")
+        running.signal("big", signal.SIGKILL)
+        for client in clients:
+            client.join()
+        return references, [answers[number] for number in range(self.MANY)]
+
+    def test_case_81_they_wait_for_places(self):
+        with Deployment(nodes=tuple(self.ENGINES), engine=self.ENGINES, defaults="suspect_ms = 1000\nlease_ms = 10000") as running:
+            references, answers = self.herd(running)
+            for reference, answer in zip(references, answers):
+                self.assertEqual(answer.seen, reference.seen)
+
+    def test_case_81_or_are_told_that_there_are_none(self):
+        with Deployment(nodes=tuple(self.ENGINES), engine=self.ENGINES, defaults="lease_ms = 300") as running:
+            references, answers = self.herd(running)
+            refused = [answer for answer in answers if isinstance(answer, openai.APIError)]
+            for reference, answer in zip(references, answers):
+                if answer in refused:
+                    self.assertEqual(answer.code, "no_room")
+                else:
+                    self.assertEqual(answer.seen, reference.seen)
+            self.assertGreaterEqual(len(answers) - len(refused), 4)
+            print(f"{len(refused)} of {len(answers)} refused")
 
 
 class Usage:

@@ -11,7 +11,7 @@ def address(of):
 def deployment_text(control, http, nodes=("a", "b", "c"), engine=TOY, links=True, defaults="", store="state.db", more=None,
                     transport="ucx"):
     """An orchestrator "control" and a gateway "edge" at these addresses or ports, and nodes that are standbys of each other;
-    `more` has further lines of an actor, by its id."""
+    `engine` is that of all, or by node; `more` has further lines of an actor, by its id."""
     more = more or {}
     text = f"""
 [deployment]
@@ -31,7 +31,8 @@ listen = "{address(http)}"
 {more.get("edge", "")}
 """
     for node in nodes:
-        text += f'[[actor]]\nid = "{node}"\ntype = "node"\nengine = {engine}\n{more.get(node, "")}\n'
+        its_engine = engine[node] if isinstance(engine, dict) else engine
+        text += f'[[actor]]\nid = "{node}"\ntype = "node"\nengine = {its_engine}\n{more.get(node, "")}\n'
     for node in nodes if links and len(nodes) > 1 else ():
         others = ", ".join(f'"{other}"' for other in nodes if other != node)
         text += f'[[link]]\nfrom = "{node}"\nto = [{others}]\ntransport = "{transport}"\n'
