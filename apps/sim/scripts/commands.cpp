@@ -208,7 +208,7 @@ result<void> interpreter::run_until(const command_line& line) {
     return {errc::timed_out, "does not come about within 20 s"};
   };
   if (words.size() == 3 && words[2] == "whole") {
-    if (const auto came = wait([this] { return stage_->whole(); }); !came) return came;
+    if (auto came = wait([this] { return stage_->whole(); }); !came) return came;
     stage_->run_for(settling);
     return {};
   }
