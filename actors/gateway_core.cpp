@@ -96,8 +96,10 @@ seal_reply gateway_core::on_seal(const seal& order, time_point now) {
     const auto have = held.find(id);
     session_piece piece = have == held.end() ? stream.log().piece_from(0) : stream.piece_for(have->second);
     if (tokens += piece.tokens.size(); tokens > most_tokens) continue;
-    // Served once tokens come: until then this answer may be lost, or too late for who asked.
-    turn->retry_at = now + limits::request_timeout;
+    // Served once tokens come: until then this answer may be lost, or too late for who asked. But somebody is
+    // about to serve it, so the wait begins anew.
+    turn->waiting_since = now;
+    turn->retry_at = now + std::min<std::chrono::milliseconds>(limits::request_timeout, 2 * how_.lease);
     turn->watch.on_taken(order.owner);
     reply.turns.push_back({order.group, order.epoch, std::move(piece), turn->number(), how_.self});
   }
@@ -320,16 +322,18 @@ void gateway_core::on_reply(gateway_turn& turn, const open_turn_reply& reply, ep
       ask(turn, log.piece_from(log.contains(reply.have) ? reply.have.length : 0), now, effects);
       return;
     }
-    case errc::no_room:  // until a conversation ends, or a take-over is over
-      turn.refusal = {reply.refusal, reply.reason};
-      return;
-    case errc::not_owner:
-    case errc::unavailable:
-    case errc::stale_epoch:
-      return;  // asked again on a tick
     default:
-      fail(turn, {reply.refusal, reply.reason}, now, effects);
+      if (!may_pass({reply.refusal, reply.reason}, turn))
+        fail(turn, {reply.refusal, reply.reason}, now, effects);
   }
+}
+
+/// Whether it is worth to ask again on a tick; for want of room until a conversation ends, or a take-over is
+/// over.
+bool gateway_core::may_pass(const error& refusal, gateway_turn& turn) {
+  if (refusal.code == errc::no_room) turn.refusal = refusal;
+  return refusal.code == errc::no_room || refusal.code == errc::not_owner ||
+         refusal.code == errc::unavailable || refusal.code == errc::stale_epoch;
 }
 
 gateway_effects gateway_core::on_tokens(const turn_tokens& tokens, time_point now) {
@@ -378,7 +382,7 @@ gateway_effects gateway_core::on_failure(const turn_failure& failure, time_point
   turn.unserve(now);
   if (failure.code == errc::gap || failure.code == errc::fork)
     ask(turn, turn.session().stream.log().piece_from(0), now, effects);
-  else if (failure.code != errc::not_owner)
+  else if (!may_pass({failure.code, failure.reason}, turn))
     fail(turn, {failure.code, failure.reason}, now, effects);
   return effects;
 }

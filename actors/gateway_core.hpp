@@ -125,6 +125,7 @@ class gateway_core {
   /// Asks the owner of the turn's group to run it, given the part of its history that the owner is thought to
   /// lack.
   void ask(gateway_turn& turn, session_piece piece, time_point now, gateway_effects& effects);
+  static bool may_pass(const error& refusal, gateway_turn& turn);
   [[nodiscard]] bool is_held_back(const gateway_turn& turn, const process_id& owner) const;
   [[nodiscard]] bool is_poisoned(const gateway_turn& turn) const;
   [[nodiscard]] bool is_known_poison(const gateway_session& session, time_point now);

@@ -37,7 +37,7 @@ class graph_reader {
     read_links(top);
     top.refuse_others();
     check_links();
-    check_quorum(file);
+    check_quorum();
     check_addresses();
     check_parts(file);
     if (out_.any()) return out_.take();
@@ -82,7 +82,7 @@ class graph_reader {
   /// What is wrong with a model file of `process`, or "".
   [[nodiscard]] std::string check_model(const std::string& process, const std::string& path) const;
   void check_links();
-  void check_quorum(const toml::table& file);
+  void check_quorum();
   void check_link(const placed_link& link);
   void check_data_address(const std::string& node, const std::string& transport);
   void check_addresses();
@@ -100,6 +100,8 @@ class graph_reader {
   std::map<std::string, std::pair<std::string, place>> actors_;  // id → type and where
   std::vector<std::pair<std::string, place>> addresses_;         // with a port other than 0
   std::map<std::string, std::pair<std::string, place>> data_addresses_;  // of nodes that name one
+  std::size_t replicas_line_ = 0;
+  std::size_t commit_line_ = 0;
   std::vector<placed_link> links_;
 };
 
@@ -152,6 +154,8 @@ void graph_reader::read_defaults(table_reader& top) {
   });
   read_every_tokens(from, graph_.every_tokens);
   from.integer("replicas", 1, 9, graph_.replicas);
+  replicas_line_ = from.line_of("replicas");
+  commit_line_ = from.line_of("commit");
   read_duration(from, "heartbeat_ms", graph_.heartbeat);
   read_duration(from, "suspect_ms", graph_.suspect_after);
   read_duration(from, "lease_ms", graph_.lease);
@@ -475,20 +479,19 @@ void graph_reader::check_addresses() {
 }
 
 /// More replicas than any node has links for, or a quorum of more, would never be.
-void graph_reader::check_quorum(const toml::table& file) {
+void graph_reader::check_quorum() {
   if (graph_.links.empty()) return;
-  const std::size_t end = std::max<std::size_t>(file.source().end.line, 1);
   std::ptrdiff_t most = 0;
   for (const auto& node : graph_.nodes)
     most = std::max(most, std::ranges::count(graph_.links, node.id, &link_entry::from));
   if (graph_.replicas > most)
-    out_.add(end, "defaults.replicas",
+    out_.add(replicas_line_, "defaults.replicas",
              "expected " + std::to_string(most) + " at most, for no node has more links, found " +
                  std::to_string(graph_.replicas));
   const std::string reason = graph_.replicas > 0 ? "there are no more replicas" : "no node has more links";
   if (graph_.replicas > 0) most = std::min<std::ptrdiff_t>(most, graph_.replicas);
   if (const auto quorum = quorum_of(graph_.commit); quorum && *quorum > most)
-    out_.add(end, "defaults.commit",
+    out_.add(commit_line_, "defaults.commit",
              "expected \"quorum:" + std::to_string(most) + "\" at most, for " + reason + ", found " +
                  in_quotes(graph_.commit));
 }

@@ -258,6 +258,9 @@ struct orchestrator_state {
           }
       out["groups"].push_back(std::move(it));
     }
+    out["moves"] = json::array();
+    for (const group_move& move : view.moves)
+      out["moves"].push_back({{"group", raw(move.group)}, {"to", move.to.name}});
     out["failovers"] = json::array();
     for (const auto& event : table->failovers())
       out["failovers"].push_back({{"group", raw(event.group)},

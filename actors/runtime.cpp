@@ -228,6 +228,16 @@ std::string owner_of(const std::string& status, std::uint64_t group) {
   return {};
 }
 
+/// Whether the group is to move to the node, by a status.
+bool is_moving(const std::string& status, std::uint64_t group, const std::string& node) {
+  const auto parsed = nlohmann::json::parse(status, nullptr, false);
+  if (!parsed.is_object()) return false;
+  const auto moves = parsed.value("moves", nlohmann::json::array());
+  return std::any_of(moves.begin(), moves.end(), [&](const auto& it) {
+    return it.value("group", std::uint64_t{0}) == group && it.value("to", "") == node;
+  });
+}
+
 /// The groups of a node in a status, as "1, 2".
 std::string groups_of(const std::string& status, const std::string& node) {
   std::string out;
@@ -262,6 +272,10 @@ result<std::uint64_t> move_session(const std::string& orchestrator, const std::s
     if (!status) return status.failure();
     const std::string owner = owner_of(*status, *group);
     if (owner == node) return *group;
+    if (!owner.empty() && !is_moving(*status, *group, node))
+      return {errc::conflict, "group " + std::to_string(*group) + " stays with node " + owner +
+                                  ": another order took the place of this one, or " + node +
+                                  " is lost or drains"};
     if (std::chrono::steady_clock::now() > deadline)
       return {errc::timed_out, "group " + std::to_string(*group) + " is still " +
                                    (owner.empty() ? "nobody's" : "node " + owner + "'s") + ": " + node +

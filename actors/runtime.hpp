@@ -110,7 +110,7 @@ result<std::string> fetch_status(const std::string& orchestrator, std::chrono::m
 /// Tells the orchestrator that a node shall own the group that a session is in, and waits until it does: that
 /// node is brought all of the group first, while decoding goes on. A group moves as a whole; its number is
 /// returned. `unknown_session` if no gateway knows one of that name, `unavailable` if no such node is alive,
-/// `timed_out` with what is known then.
+/// `conflict` if the order is not in force any more, `timed_out` with what is known then.
 result<std::uint64_t> move_session(const std::string& orchestrator, const std::string& session,
                                    const std::string& node, std::chrono::milliseconds timeout);
 

@@ -5,7 +5,8 @@
 
 namespace baton::actors::engines {
 
-control_text::control_text(std::vector<std::string> spellings) {
+control_text::control_text(std::vector<std::string> spellings, std::size_t part_bytes)
+    : part_bytes_(part_bytes) {
   for (std::string& spelling : spellings)
     if (!spelling.empty())
       spellings_[static_cast<unsigned char>(spelling.front())].push_back(std::move(spelling));
@@ -29,6 +30,12 @@ std::string control_text::escape(std::string_view text) const {
 
 bool control_text::is_clean(std::string_view text) {
   return text.find(opening) == std::string_view::npos && text.find(closing) == std::string_view::npos;
+}
+
+std::size_t control_text::first_part(std::string_view text) const {
+  for (std::size_t at = part_bytes_; at < text.size(); ++at)
+    if (!spelled_at_start_of(text.substr(at)).empty()) return at;
+  return text.size();
 }
 
 std::string_view control_text::spelled_at_start_of(std::string_view text) const {

@@ -41,7 +41,7 @@ std::vector<token_id> tokenize_part(std::string_view text, bool special) {
 toy_tokenizer::toy_tokenizer(std::string model_name) : name_(std::move(model_name)), control_(spellings()) {}
 
 std::vector<token_id> toy_tokenizer::tokenize(std::string_view text, bool special) const {
-  return special ? control_text::tokenize_parts(text, tokenize_part) : tokenize_part(text, false);
+  return special ? control_.tokenize_parts(text, tokenize_part) : tokenize_part(text, false);
 }
 
 std::string toy_tokenizer::escape(std::string_view client_text) const {

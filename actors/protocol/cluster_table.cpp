@@ -14,6 +14,9 @@ constexpr std::size_t remembered_failovers = 256;
 /// to hold one in time.
 constexpr std::size_t groups_per_node = 4;
 constexpr std::chrono::seconds patience_for_a_move{5};
+/// Who has slept for so long may find its connections closed by others, or close them itself for want of
+/// signs of life: that says nothing of them.
+constexpr std::chrono::seconds long_sleep{1};
 }  // namespace
 
 cluster_table::cluster_table(options how, std::vector<group_record> records, time_point now)
@@ -52,7 +55,19 @@ bool cluster_table::swap(group_record desired, std::uint64_t expected, bool new_
 // --- membership --------------------------------------------------------------------------------------------
 
 bool cluster_table::silent(const member& node, time_point now) const {
-  return now - node.heard > how_.suspect_after;
+  return now - node.heard > (just_woken(now) ? how_.lease : how_.suspect_after);
+}
+
+/// As after a start (rule T3): for a lease after a long sleep, all have time to be heard again.
+bool cluster_table::just_woken(time_point now) const {
+  return woken_at_ && now - *woken_at_ < how_.lease;
+}
+
+void cluster_table::note_sleep(time_point now) {
+  if (now - ticked_at_ < long_sleep) return;
+  woken_at_ = now;
+  for (auto& [name, node] : nodes_)
+    node.heard = node.progressed = now;
 }
 
 /// Not one of the living is heard: then it is this process that is cut off, or was stopped, and nobody could
@@ -76,6 +91,7 @@ void cluster_table::listen_again(time_point now) {
 cluster_effects cluster_table::on_node(const node_registration& node, time_point now) {
   cluster_effects effects;
   if (replaced(node.node)) return effects;
+  note_sleep(now);
   listen_again(now);
   const auto known = nodes_.find(node.node.name);
   if (known != nodes_.end() && known->second.registration.node != node.node && known->second.alive)
@@ -124,6 +140,7 @@ heartbeat_ack cluster_table::on_heartbeat(const heartbeat& beat, time_point now,
   const auto found = nodes_.find(beat.node.name);
   if (found == nodes_.end() || found->second.registration.node != beat.node) return ack;
   ack.known = true;
+  note_sleep(now);
   listen_again(now);
   member& node = found->second;
   node.heard = now;
@@ -156,7 +173,9 @@ cluster_effects cluster_table::on_lost(const process_id& who, const std::string&
     return effects;
   }
   const auto node = nodes_.find(who.name);
-  if (hears_nobody(now)) return effects;  // its connection has ended at last, like all others
+  note_sleep(now);
+  // Its connection has ended at last, like all others; or it is our own that has.
+  if (hears_nobody(now) || just_woken(now)) return effects;
   if (node != nodes_.end() && node->second.registration.node == who && node->second.alive)
     lose(node->second, cause, now, effects);
   return effects;
@@ -176,6 +195,7 @@ void cluster_table::lose(member& node, const std::string& cause, time_point now,
 
 cluster_effects cluster_table::on_tick(time_point now) {
   cluster_effects effects;
+  note_sleep(now);
   // If it was this process that slept, the heartbeats of the meantime are still behind this tick: silence
   // means nothing. Two such ticks in a row are a slow clock or a busy machine, and judged.
   const bool late = now - std::exchange(ticked_at_, now) > 5 * how_.tick_period;

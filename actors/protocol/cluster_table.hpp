@@ -115,6 +115,8 @@ class cluster_table {
 
   [[nodiscard]] bool silent(const member& node, time_point now) const;
   [[nodiscard]] bool hears_nobody(time_point now) const;
+  void note_sleep(time_point now);
+  [[nodiscard]] bool just_woken(time_point now) const;
   void listen_again(time_point now);
   void lose(member& node, const std::string& cause, time_point now, cluster_effects& effects);
   void fail_over(const group_record& record, const std::string& cause, time_point now,
@@ -150,6 +152,7 @@ class cluster_table {
   std::uint64_t version_ = 0;
   time_point ticked_at_;
   bool overslept_ = false;
+  std::optional<time_point> woken_at_;
 };
 
 }  // namespace baton::actors::protocol

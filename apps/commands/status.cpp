@@ -33,8 +33,9 @@ void print(const json& status) {
   std::printf("%s\n", screen.paint(host::style::bold, "NODE         STATE  SESSIONS   CONTROL").c_str());
   for (const auto& node : status.value("nodes", json::array()))
     std::printf("%-12s %s  %4s/%-4s  %s\n", text_of(node, "name").c_str(),
-                node.value("alive", false) ? screen.paint(host::style::good, "alive").c_str()
-                                           : screen.paint(host::style::bad, "dead ").c_str(),
+                node.value("alive", false) && node.value("draining", false) ? "drain"
+                : node.value("alive", false) ? screen.paint(host::style::good, "alive").c_str()
+                                             : screen.paint(host::style::bad, "dead ").c_str(),
                 text_of(node, "sessions").c_str(), text_of(node, "capacity").c_str(),
                 text_of(node, "control").c_str());
   std::printf("\n%s\n", screen.paint(host::style::bold, "GROUP        EPOCH  OWNER        IN SYNC").c_str());

@@ -232,6 +232,35 @@ TEST_CASE("gateway_core: an owner that has sealed and brings no token is asked: 
   CHECK(it.tick(1ms) == "ask b 0+2");
 }
 
+TEST_CASE("gateway_core: a turn that a new owner has no room for waits, like one that is refused") {
+  gateway_bench it;
+  it.begin();
+  it.generate("abc");
+  it.hear(it.from_owner(2));
+  it.move_to(node_b, epoch{6});
+  REQUIRE(it.core.on_seal({group, epoch{6}, node_b, {}}, it.now).turns.size() == 1);
+  CHECK(it.note(it.core.on_failure({group, epoch{6}, it.owner.session(), 1, errc::no_room, "full"}, it.now))
+            .empty());
+  CHECK(it.core.open_turns() == 1);
+  CHECK(it.tick(2000ms).find("ask b") == 0);
+  CHECK(it.accept().empty());
+  CHECK(it.shown == "[started]abc");
+}
+
+TEST_CASE("gateway_core: each new owner has the time that a turn waits for one") {
+  gateway_bench it;
+  it.begin();
+  for (const auto& [from, to, under] :
+       {std::tuple{node_a, node_b, epoch{6}}, std::tuple{node_b, node_c, epoch{7}}}) {
+    it.core.on_node_lost(from, it.now);
+    it.move_to(to, under);  // alive: no poison
+    CHECK(it.core.on_seal({group, under, to, {}}, it.now).turns.size() == 1);
+    CHECK(it.tick(1900ms).find("failed") == std::string::npos);
+  }
+  CHECK(it.core.open_turns() == 1);
+  CHECK(it.tick(3100ms).find("failed unavailable") != std::string::npos);
+}
+
 TEST_CASE("gateway_core: a turn waits for room, and is told so if there is none in time") {
   gateway_bench it;
   it.join();

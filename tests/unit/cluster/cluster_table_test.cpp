@@ -455,6 +455,34 @@ TEST_CASE("what gateways cannot reach moves to where more of them can") {
   }
 }
 
+TEST_CASE("who has slept judges nobody by what ended meanwhile, and gives all a lease") {
+  cluster_world world = three_nodes();
+  world.pass(200ms);
+  world.now += 4s;
+  world.lost(run_of("a"));  // closed by one of the two sides, for want of signs of life
+  world.lost(run_of("b"));
+  world.tick();
+  CHECK(world.table->failovers().empty());
+  CHECK(world.alive("a"));
+  for (const char* back : {"a", "b"})
+    world.beating[back] = run_of(back);
+  SECTION("all are back") {
+    world.pass(3s);
+    CHECK(world.table->failovers().empty());
+    world.lost(run_of("a"));  // now it says something
+    CHECK_FALSE(world.alive("a"));
+  }
+  SECTION("one is not") {
+    world.beating.erase("a");
+    world.pass(limits::lease - 100ms);
+    CHECK(world.alive("a"));
+    world.pass(200ms);
+    CHECK_FALSE(world.alive("a"));
+    CHECK(world.alive("b"));
+    CHECK(world.group(1).owner != run_of("a"));
+  }
+}
+
 TEST_CASE("a group moves by order, and stays where it was ordered to") {
   cluster_world world = three_nodes();
   const auto move = [&](std::uint64_t id, const std::string& node) {

@@ -43,13 +43,28 @@ TEST_CASE("control text: the longest spelling counts, and nothing is lost") {
     parts.emplace_back(part, special);
     return std::vector<token_id>{static_cast<token_id>(part.size())};
   };
-  CHECK(control_text::tokenize_parts(escaped, collect) == std::vector<token_id>{1, 6, 1, 3});
+  CHECK(control.tokenize_parts(escaped, collect) == std::vector<token_id>{1, 6, 1, 3});
   CHECK(parts == std::vector<std::pair<std::string, bool>>{
                      {"x", true}, {"<a><b>", false}, {"y", true}, {"<a>", false}});
   parts.clear();
-  CHECK(control_text::tokenize_parts("\xFEnever closed", collect) == std::vector<token_id>{0, 12});
-  CHECK(control_text::tokenize_parts("", collect).empty());
+  CHECK(control.tokenize_parts("\xFEnever closed", collect) == std::vector<token_id>{0, 12});
+  CHECK(control.tokenize_parts("", collect).empty());
   CHECK(control_text({}).escape("<a>") == "<a>");
+}
+
+TEST_CASE("control text: a long text is tokenized in parts that end where a control token begins") {
+  const control_text control({"<a>", "<b>"}, 8);
+  std::vector<std::string> parts;
+  const auto collect = [&](std::string_view part, bool) {
+    parts.emplace_back(part);
+    return std::vector<token_id>{};
+  };
+  const std::vector<token_id> none;
+  CHECK(control.tokenize_parts("<a>1<b>2<a>345678901<b><a>", collect) == none);
+  CHECK(parts == std::vector<std::string>{"<a>1<b>2", "<a>345678901", "<b><a>"});
+  parts.clear();
+  CHECK(control.tokenize_parts("no control token at all", collect) == none);
+  CHECK(parts == std::vector<std::string>{"no control token at all"});
 }
 
 }  // namespace

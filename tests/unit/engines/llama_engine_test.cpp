@@ -529,6 +529,40 @@ TEST_CASE("llama tokenizer: text to tokens and back, and the model's template") 
   CHECK(words.render({{"user", std::string("a\0b", 3)}}, true).code() == errc::invalid_argument);
 }
 
+TEST_CASE(
+    "llama tokenizer: a chat of many messages takes no longer by the message, and is what it would be "
+    "whole") {
+  const auto& words = model_words();
+  const auto chat_of = [&](std::size_t messages) {
+    std::vector<chat_message> all;
+    for (std::size_t i = 0; i < messages; ++i)
+      all.push_back({i % 2 == 0 ? "user" : "assistant", "word " + std::to_string(i % 7) + "  "});
+    return *words.render(std::move(all), true);
+  };
+  const std::string few = chat_of(8);
+  const std::string many = chat_of(20'000);
+  // Message for message as alone: each begins with a control token.
+  std::vector<token_id> joined;
+  std::size_t at = 0;
+  for (std::size_t next = 0; at < many.size(); at = next) {
+    next = std::min(many.find("<|im_start|>", at + 1), many.size());
+    const auto tokens = words.tokenize(std::string_view(many).substr(at, next - at), true);
+    joined.insert(joined.end(), tokens.begin(), tokens.end());
+  }
+  const auto time_us = [](auto&& work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  };
+  double quickest = 1e9;
+  for (int i = 0; i < 20; ++i)
+    quickest = std::min(quickest, time_us([&] { (void)words.tokenize(few, true); }) / 8);
+  std::vector<token_id> tokens;
+  const double of_many = time_us([&] { tokens = words.tokenize(many, true); }) / 20'000;
+  CHECK(tokens == joined);
+  CHECK(of_many < 50 * quickest);  // it was a thousand times
+}
+
 TEST_CASE("llama: what moving rows costs, beside evaluating them", "[cost]") {
   const auto from = load(model_options(1024, 1));
   const auto to = load(model_options(1024, 1));

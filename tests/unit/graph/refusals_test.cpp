@@ -92,13 +92,13 @@ const std::vector<refusal> refusals{
     {27, "to = 1", "f.toml:27: link[1].to: expected the id of a node, or an array of them, found 1"},
     // values
     {4, "commit = \"quorum:2\"",
-     "f.toml:31: defaults.commit: expected \"quorum:1\" at most, for no node has more links, found "
+     "f.toml:4: defaults.commit: expected \"quorum:1\" at most, for no node has more links, found "
      "\"quorum:2\""},
     {4, "replicas = 2",
-     "f.toml:31: defaults.replicas: expected 1 at most, for no node has more links, found 2"},
+     "f.toml:4: defaults.replicas: expected 1 at most, for no node has more links, found 2"},
     {4, "replicas = 0", "f.toml:4: defaults.replicas: expected a whole number from 1 to 9, found 0"},
     {4, "replicas = 1\ncommit = \"quorum:2\"",
-     "f.toml:32: defaults.commit: expected \"quorum:1\" at most, for there are no more replicas, found "
+     "f.toml:5: defaults.commit: expected \"quorum:1\" at most, for there are no more replicas, found "
      "\"quorum:2\""},
     {4, "commit = \"quorum:0\"",
      "f.toml:4: defaults.commit: expected \"async\", \"semi-sync\", \"quorum:K\" with K from 1 to 9, or "
