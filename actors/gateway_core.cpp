@@ -116,6 +116,13 @@ void gateway_core::refuse(const completion_service::receiver& events, const erro
 gateway_effects gateway_core::on_submit(turn_handle handle, const completion_request& request,
                                         completion_service::receiver events, time_point now) {
   gateway_effects effects;
+  // A message is a token at least: what cannot fit is not even tokenised.
+  if (const std::size_t least = request.messages.size(); least >= routes_.longest_context()) {
+    refuse(events,
+           {errc::context_full, "the prompt has " + std::to_string(least) + " messages, the context holds " +
+                                    std::to_string(routes_.longest_context()) + " tokens"});
+    return effects;
+  }
   auto placed = sessions_.place(request);
   if (!placed) {
     refuse(events, placed.failure());

@@ -56,6 +56,13 @@ std::uint32_t gateway_routes::context_of(group_id group) const {
   return view_.nodes.empty() ? limits::session_tokens : view_.nodes.front().context_tokens;
 }
 
+std::uint32_t gateway_routes::longest_context() const {
+  std::uint32_t longest = 0;
+  for (const node_view& node : view_.nodes)
+    longest = std::max(longest, node.context_tokens);
+  return view_.nodes.empty() ? limits::session_tokens : longest;
+}
+
 const node_view* gateway_routes::view_of(const process_id& node) const {
   const auto found = std::find_if(view_.nodes.begin(), view_.nodes.end(),
                                   [&](const node_view& it) { return it.node == node; });

@@ -33,6 +33,8 @@ class gateway_routes {
   [[nodiscard]] const group_record* record_of(group_id group) const;
   [[nodiscard]] const process_id* owner_of(group_id group) const;
   [[nodiscard]] std::uint32_t context_of(group_id group) const;
+  /// Of all nodes; no prompt can be longer.
+  [[nodiscard]] std::uint32_t longest_context() const;
   [[nodiscard]] const node_view* view_of(const process_id& node) const;
   /// The group that a new session goes to, that of the least loaded node; nullptr if no node can take one.
   [[nodiscard]] const group_record* choose_group(const gateway_sessions& sessions) const;

@@ -43,6 +43,14 @@ TEST_CASE("gateway_core: requests that no turn comes of") {
     CHECK(it.submit(std::string(100, 'x')).empty());
     CHECK(it.shown == "[context_full]");
   }
+  SECTION("more messages than the context has tokens") {
+    it.join();
+    actors::completion_request request;
+    request.messages.assign(100, {"user", ""});
+    const auto see = [&](const actors::turn_event& event) { it.see(event); };
+    CHECK(it.core.on_submit(actors::turn_handle{1}, request, see, it.now).empty());
+    CHECK(it.shown == "[context_full]");
+  }
   SECTION("a turn is open") {
     it.begin();
     CHECK(it.submit("hello", actors::turn_handle{2}).empty());
