@@ -72,8 +72,8 @@ struct turn_finished {
   std::uint32_t cached_tokens = 0;
   std::uint32_t completion_tokens = 0;
   std::uint64_t evaluated_tokens = 0;  ///< by the node that finished, since it owned the turn
-  std::uint64_t recomputed_tokens =
-      0;                        ///< of those, known before and evaluated again because their KV was missing
+  /// By all that had the turn: known before, and evaluated again because their KV was missing.
+  std::uint64_t recomputed_tokens = 0;
   std::uint32_t failovers = 0;  ///< changes of owner within the turn
 };
 

@@ -18,8 +18,10 @@ gateway_turn::gateway_turn(turn_handle handle, completion_request request,
       text_(request_.stop) {}
 
 void gateway_turn::taken(epoch under) {
-  if (taken_under_ != epoch{} && under != taken_under_) ++failovers_;
+  if (under == taken_under_) return;
+  if (taken_under_ != epoch{}) ++failovers_;
   taken_under_ = under;
+  recomputed_before_ += std::exchange(recomputed_, 0);
 }
 
 void gateway_turn::started(std::uint32_t cached_tokens) {
@@ -65,7 +67,7 @@ void gateway_turn::finish(const turn_tokens& tokens, finish_reason reason) {
   out.cached_tokens = cached_;
   out.completion_tokens = keep_ - prompt_end_;
   out.evaluated_tokens = tokens.evaluated_tokens;
-  out.recomputed_tokens = tokens.recomputed_tokens;
+  out.recomputed_tokens = recomputed_before_ + recomputed_;
   out.failovers = failovers_;
   events_(out);
 }
@@ -74,6 +76,7 @@ bool gateway_turn::released(const turn_tokens& tokens, std::size_t fresh, const 
                             const engines::tokenizer& text) {
   started(tokens.cached_tokens);
   taken(tokens.epoch);
+  recomputed_ = tokens.recomputed_tokens;
   const position length = session_->stream.log().length();
   text::text_piece shown;
   bool ended = false;

@@ -72,6 +72,8 @@ class gateway_turn {
   bool said_started_ = false;
   position keep_ = 0;
   epoch taken_under_{};
+  /// By the owner that has it, as it last said, and by those before it.
+  std::uint64_t recomputed_ = 0, recomputed_before_ = 0;
   std::uint32_t failovers_ = 0;
 };
 

@@ -12,7 +12,7 @@ if(BATON_LLAMA)
     set(test_model "${CMAKE_MATCH_1}")
   endif()
   # Not by baton_test(): idle OpenMP threads of parallel tests must not spin on shared cores.
-  add_executable(test_llama_engine engines/llama_engine_test.cpp)
+  add_executable(test_llama_engine engines/llama_engine_test.cpp engines/llama_tokenizer_test.cpp)
   target_include_directories(test_llama_engine PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(test_llama_engine PRIVATE BATON_TEST_MODEL="${test_model}")
   target_link_libraries(test_llama_engine PRIVATE baton::engines baton_test_main baton_warnings)
