@@ -78,6 +78,7 @@ struct cluster_options {
   std::chrono::microseconds step{500};  ///< what a decode step takes
   actors::liveness_options liveness{20ms, 400ms, 1000ms};
   std::string store = ":memory:";
+  std::uint32_t poison_after = 2;
   /// Faults of each node's data plane, by name.
   std::map<std::string, transports::faults> faults;
 };
@@ -97,6 +98,7 @@ class cluster {
     gateway.orchestrator = "local:control";
     gateway.control_listen = "local:edge";
     gateway.liveness = how_.liveness;
+    gateway.poison_after = how_.poison_after;
     must(edge_->add_gateway(gateway, text_));
     for (const std::string& name : how_.nodes)
       start_node(name);
