@@ -285,6 +285,7 @@ void gateway_core::ask(gateway_turn& turn, session_piece piece, time_point now, 
   const group_record* record = routes_.record_of(turn.session().group);
   if (record == nullptr || turn.asking || !routes_.known(record->owner)) return;
   turn.asking = true;
+  turn.watch.on_taken(record->owner);  // it may die of it before it can say that it has taken it
   const std::uint64_t ticket = next_ticket_++;
   questions_.emplace(ticket, question{turn.session().id, turn.handle(), record->epoch});
   effects.emplace_back(ask_owner{

@@ -157,6 +157,17 @@ TEST_CASE("gateway_core: a request that nodes die of is not run a third time") {
   CHECK(it.submit("hi", actors::turn_handle{4}, "v").find("ask c 0+2") != std::string::npos);
 }
 
+TEST_CASE("gateway_core: a node may die of a request before it can say that it has taken it") {
+  gateway_bench it;
+  it.join();
+  REQUIRE(it.submit("hi") == "ask a 0+2");
+  it.lose(node_a, node_b, epoch{6});
+  CHECK(it.core.on_seal({group, epoch{6}, node_b, {}}, it.now).turns.size() == 1);
+  it.lose(node_b, node_c, epoch{7});
+  CHECK(it.core.on_seal({group, epoch{7}, node_c, {}}, it.now).turns.empty());
+  CHECK(it.tick(50ms) == "failed poisoned; tell c keep 2");
+}
+
 TEST_CASE("gateway_core: a node that is alive and cannot be reached for a lease is reported") {
   gateway_bench it;
   it.begin();
