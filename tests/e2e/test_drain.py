@@ -7,6 +7,7 @@ import unittest
 from harness import PATIENT, Case, Deployment, run, stream, wait_until
 
 TOKENS = 120
+LONG = 600  # goes on for longer than a command takes to start, also on a busy machine
 
 
 def ask(question):
@@ -66,7 +67,7 @@ class Drain(Case):
 
     def test_a_session_is_moved_to_a_node_that_held_nothing_of_it(self):
         with Deployment(defaults=PATIENT + "\nreplicas = 1") as running:
-            reference = stream(running, ask("tell me"), "reference", max_tokens=TOKENS)
+            reference = stream(running, ask("tell me"), "reference", max_tokens=LONG)
             moved = {}
 
             def seen(answer):
@@ -78,7 +79,7 @@ class Drain(Case):
                         target=lambda: moved.update(outcome=self.move(running, "mine", moved["to"])))
                     moved["thread"].start()
 
-            answer = stream(running, ask("tell me"), "mine", seen, max_tokens=TOKENS)
+            answer = stream(running, ask("tell me"), "mine", seen, max_tokens=LONG)
             moved["thread"].join()
             code, words, _ = moved["outcome"]
             self.assertEqual(code, 0)
