@@ -319,7 +319,6 @@ void gateway_core::on_reply(gateway_turn& turn, const open_turn_reply& reply, ep
     if (asked < sealed(turn.session().group)) return;  // by an owner that has been replaced meanwhile
     turn.served = asked;
     turn.taken(asked);
-    turn.watch.on_taken(routes_.record_of(turn.session().group)->owner);
     turn.started(reply.cached_tokens);
     return;
   }
@@ -373,7 +372,6 @@ gateway_effects gateway_core::on_tokens(const turn_tokens& tokens, time_point no
   turn.served = tokens.epoch;
   counters_.tokens += fresh;
   const process_id* owner = routes_.owner_of(tokens.group);
-  if (owner != nullptr) turn.watch.on_taken(*owner);
   if (fresh > 0) turn.watch.on_progress();
   if (turn.released(tokens, fresh, owner == nullptr ? std::string{} : owner->name, *text_))
     finish(turn, tokens, now, effects);

@@ -87,9 +87,10 @@ result<placed_prompt> gateway_sessions::place_chat(const completion_request& req
     const auto end = std::find_if(ends.begin(), ends.end(), [&](const gateway_session::checkpoint& it) {
       return it.messages == n && it.messages_key == keys[n];
     });
-    auto before =
+    if (end == ends.end()) continue;
+    const auto before =
         text_.render({messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n) - 1}, true);
-    if (end == ends.end() || !before) continue;
+    if (!before) continue;
     const std::string answered = *before + text_.escape(messages[n - 1].content);
     if (!whole->starts_with(answered)) continue;
     out.tokens = text_.tokenize(std::string_view(*whole).substr(answered.size()), true);

@@ -219,31 +219,35 @@ class visitor {
   orchestrator_actor orchestrator_;
 };
 
-/// Who owns the group, by a status; empty if nobody does.
-std::string owner_of(const std::string& status, std::uint64_t group) {
-  const auto parsed = nlohmann::json::parse(status, nullptr, false);
-  if (!parsed.is_object()) return {};
-  for (const auto& it : parsed.value("groups", nlohmann::json::array()))
+using nlohmann::json;
+
+/// What the orchestrator says of the cluster; an empty object if that is no status.
+result<json> ask_status(visitor& asks, std::chrono::milliseconds timeout) {
+  const auto text = asks.ask<std::string>(timeout, status_atom::value);
+  if (!text) return text.failure();
+  json status = json::parse(*text, nullptr, false);
+  return status.is_object() ? std::move(status) : json(json::object());
+}
+
+/// Who owns the group; empty if nobody does.
+std::string owner_of(const json& status, std::uint64_t group) {
+  for (const auto& it : status.value("groups", json::array()))
     if (it.value("group", std::uint64_t{0}) == group) return it.value("owner", "");
   return {};
 }
 
-/// Whether the group is to move to the node, by a status.
-bool is_moving(const std::string& status, std::uint64_t group, const std::string& node) {
-  const auto parsed = nlohmann::json::parse(status, nullptr, false);
-  if (!parsed.is_object()) return false;
-  const auto moves = parsed.value("moves", nlohmann::json::array());
+/// Whether the group is to move to the node.
+bool is_moving(const json& status, std::uint64_t group, const std::string& node) {
+  const auto moves = status.value("moves", json::array());
   return std::any_of(moves.begin(), moves.end(), [&](const auto& it) {
     return it.value("group", std::uint64_t{0}) == group && it.value("to", "") == node;
   });
 }
 
-/// The groups of a node in a status, as "1, 2".
-std::string groups_of(const std::string& status, const std::string& node) {
+/// The groups of a node, as "1, 2".
+std::string groups_of(const json& status, const std::string& node) {
   std::string out;
-  const auto parsed = nlohmann::json::parse(status, nullptr, false);
-  if (!parsed.is_object()) return out;
-  for (const auto& group : parsed.value("groups", nlohmann::json::array()))
+  for (const auto& group : status.value("groups", json::array()))
     if (group.value("owner", "") == node) out += (out.empty() ? "" : ", ") + group["group"].dump();
   return out;
 }
@@ -268,7 +272,7 @@ result<std::uint64_t> move_session(const std::string& orchestrator, const std::s
   if (!ordered) return ordered.failure();
   if (!*ordered) return {errc::unavailable, "no node \"" + node + "\" is alive, or it drains"};
   for (;;) {
-    const auto status = asks.ask<std::string>(timeout, status_atom::value);
+    const auto status = ask_status(asks, timeout);
     if (!status) return status.failure();
     const std::string owner = owner_of(*status, *group);
     if (owner == node) return *group;
@@ -293,7 +297,7 @@ result<void> drain_node(const std::string& orchestrator, const std::string& node
   if (!known) return known.failure();
   if (!*known) return {errc::unavailable, "no node \"" + node + "\" is alive"};
   while (on) {
-    const auto status = asks.ask<std::string>(timeout, status_atom::value);
+    const auto status = ask_status(asks, timeout);
     if (!status) return status.failure();
     const std::string left = groups_of(*status, node);
     if (left.empty()) break;

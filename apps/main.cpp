@@ -76,14 +76,19 @@ CLI::App* add_status(CLI::App& app, arguments& into) {
   return command;
 }
 
+/// Of a command that waits for a planned move.
+void add_patience(CLI::App& command, int& timeout_ms, const char* what) {
+  command.add_option("--timeout-ms", timeout_ms, what)
+      ->check(CLI::Range(1, 3'600'000))
+      ->capture_default_str();
+}
+
 CLI::App* add_drain(CLI::App& app, arguments& into) {
   auto* command = app.add_subcommand(
       "drain", "Move all that a node serves to its standbys, without a pause in streams, and keep it so");
   command->add_option("NODE", into.drain.node, "Its id in the deployment")->required();
   add_orchestrator(*command, into.drain.orchestrator);
-  command->add_option("--timeout-ms", into.drain_timeout_ms, "How long to wait until it owns nothing")
-      ->check(CLI::Range(1, 3'600'000))
-      ->capture_default_str();
+  add_patience(*command, into.drain_timeout_ms, "How long to wait until it owns nothing");
   command->add_flag("--undo", into.drain.undo, "It may serve again");
   return command;
 }
@@ -94,9 +99,7 @@ CLI::App* add_move(CLI::App& app, arguments& into) {
   command->add_option("SESSION", into.move.session, "The name that its client gave it")->required();
   command->add_option("NODE", into.move.node, "The node's id in the deployment")->required();
   add_orchestrator(*command, into.move.orchestrator);
-  command->add_option("--timeout-ms", into.move_timeout_ms, "How long to wait until it is there")
-      ->check(CLI::Range(1, 3'600'000))
-      ->capture_default_str();
+  add_patience(*command, into.move_timeout_ms, "How long to wait until it is there");
   return command;
 }
 

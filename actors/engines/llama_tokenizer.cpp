@@ -110,7 +110,7 @@ result<std::string> llama_tokenizer::render(std::vector<chat_message> messages, 
   for (auto& [role, content] : messages) {
     // The library takes C strings, which would end at a zero byte.
     if (role.empty() || role.find('\0') != std::string::npos || content.find('\0') != std::string::npos ||
-        !control_text::is_clean(role + content)) {
+        !control_text::is_clean(role) || !control_text::is_clean(content)) {
       return {errc::invalid_argument, "a chat message needs a role, is UTF-8, and has no zero bytes"};
     }
     role = escape(role);

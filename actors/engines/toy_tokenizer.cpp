@@ -60,7 +60,7 @@ result<std::string> toy_tokenizer::render(std::vector<chat_message> messages, bo
   if (messages.empty()) return {errc::invalid_argument, "a chat needs at least one message"};
   std::string text;
   for (const auto& [role, content] : messages) {
-    if (role.empty() || !control_text::is_clean(role + content))
+    if (role.empty() || !control_text::is_clean(role) || !control_text::is_clean(content))
       return {errc::invalid_argument, "a chat message needs a role, and is UTF-8"};
     text.append("<|im_start|>").append(escape(role)).append("\n");
     text.append(escape(content)).append("<|im_end|>\n");

@@ -274,22 +274,20 @@ const process_id* cluster_table::better_place(const group_record& record,
   return missed_by_gateways(*best) < missed_by_gateways(record.owner) ? best : nullptr;
 }
 
-/// What draining nodes own is to go to those that hold all of it and stay, in turn to the one with least to
-/// run. A function of records and members alone: it changes with the version of the view only.
+/// What is to go elsewhere: by order, or to a `better_place`, or to a node that owns none. A function of what
+/// the version of the view counts: it changes with that only.
 std::vector<group_move> cluster_table::moves() const {
   std::map<process_id, std::size_t> load;
   for (const auto& [id, record] : groups_)
     ++load[record.owner];
   std::vector<group_move> out;
   for (const auto& [id, record] : groups_) {
-    const auto owner = nodes_.find(record.owner.name);
     if (!runs(record.owner)) continue;
     if (const process_id* to = ordered_owner(record); to != nullptr) {
       if (*to != record.owner) out.push_back({id, record.epoch, *to});
       continue;
     }
-    const bool missed = missed_by_gateways(record.owner) > 0;
-    const process_id* best = owner->second.draining() || missed ? better_place(record, load) : nullptr;
+    const process_id* best = better_place(record, load);
     if (best == nullptr) continue;
     ++load[*best];
     out.push_back({id, record.epoch, *best});

@@ -93,23 +93,26 @@ void gateway::on_view(const cluster_view& view, const wire_ptr&) {
 void gateway::reach_orchestrator() {
   if (dialing_ || orchestrator_ || host_->now() < redial_at_) return;
   dialing_ = true;
-  const auto away = [this] {
-    dialing_ = false;
-    orchestrator_ = {};
-    redial_at_ = host_->now() + redial_after;
-  };
   dial<orchestrator>(
       in_, host_, control_address("orchestrator"),
-      [this, away](remote<orchestrator> found) {
+      [this](remote<orchestrator> found) {
         dialing_ = false;
         orchestrator_ = std::move(found);
-        orchestrator_.wire->on_lost(0, [this, away] {
+        orchestrator_.wire->on_lost(0, [this] {
           orchestrator_.lost();
-          away();
+          lose_orchestrator();
         });
         register_here();
       },
-      away);
+      [this] {
+        dialing_ = false;
+        lose_orchestrator();
+      });
+}
+
+void gateway::lose_orchestrator() {
+  orchestrator_ = {};
+  redial_at_ = host_->now() + redial_after;
 }
 
 void gateway::register_here() {
@@ -117,9 +120,7 @@ void gateway::register_here() {
       *host_, orchestrator_,
       gateway_registration{host_->self(), control_address(host_->self().name), core_.unreachable()},
       &orchestrator::on_gateway, [this](const result<heartbeat_ack>& reply) {
-        if (reply) return;
-        orchestrator_ = {};
-        redial_at_ = host_->now() + redial_after;
+        if (!reply) lose_orchestrator();
       });
 }
 

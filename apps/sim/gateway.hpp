@@ -46,6 +46,7 @@ class gateway : public std::enable_shared_from_this<gateway> {
   void carry_out(actors::gateway_effects effects);
   void reach_orchestrator();
   void register_here();
+  void lose_orchestrator();
   void reach_nodes();
   void reach(const node_view& view);
   void lose_node(const process_id& who);
