@@ -117,7 +117,8 @@ bool engine_loop::runnable(const running& it) {
 }
 
 bool engine_loop::has_work() const {
-  return std::any_of(runs_.begin(), runs_.end(), [](const auto& it) { return runnable(it.second); });
+  return !broken_ &&
+         std::any_of(runs_.begin(), runs_.end(), [](const auto& it) { return runnable(it.second); });
 }
 
 position engine_loop::missing(session_id session, const running& it) const {
@@ -171,6 +172,7 @@ engines::evaluation engine_loop::plan(session_id session, const running& it) con
 }
 
 bool engine_loop::step() {
+  if (broken_) return false;
   const std::vector<session_id> chosen = choose();
   if (chosen.empty()) return false;
   std::vector<engines::evaluation> batch;
@@ -181,6 +183,11 @@ bool engine_loop::step() {
     batch.push_back(plan(session, runs_.at(session)));
   }
   if (const auto evaluated = engine_.evaluate(batch); !evaluated) {
+    if (evaluated.code() == errc::engine_failed) {
+      broken_ = true;
+      out_.broken(evaluated.failure());
+      return true;
+    }
     for (const session_id session : chosen)
       fail(session, evaluated.failure());
     return true;

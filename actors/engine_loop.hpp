@@ -22,6 +22,8 @@ class engine_loop {
     std::function<void(engine_failed)> failed;
     std::function<void(import_done)> imported;
     std::function<void(exported_rows)> exported;
+    /// The engine has failed by itself, not for what it was asked: it is not asked again.
+    std::function<void(const error&)> broken;
   };
 
   engine_loop(engines::engine& engine, outlets out) : engine_(engine), out_(std::move(out)) {}
@@ -39,7 +41,7 @@ class engine_loop {
   void export_range(const export_order& order);
   void set_policy(const export_policy& policy) { policy_ = policy; }
 
-  /// One evaluation, if any session has work. False if none has.
+  /// One evaluation, if any session has work. False if none has, or the engine is broken.
   bool step();
   [[nodiscard]] bool has_work() const;
 
@@ -71,6 +73,7 @@ class engine_loop {
   std::deque<session_id> order_;  // round robin
   std::unordered_map<session_id, position> exported_;
   std::unordered_map<session_id, std::uint64_t> generations_;
+  bool broken_ = false;
 };
 
 }  // namespace baton::actors

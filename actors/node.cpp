@@ -58,8 +58,12 @@ result<std::unique_ptr<transports::transport>> make_transport(
 
 result<std::unique_ptr<node>> node::start(caf::actor_system& system, const node_options& how,
                                           const engine_factory& make_engine, const directory_ptr& local,
-                                          const std::shared_ptr<transports::inproc_network>& network) {
+                                          const std::shared_ptr<transports::inproc_network>& network,
+                                          std::function<void(const process_id&, const error&)> broken) {
   std::unique_ptr<node> made{new node{system}};
+  made->parts_->break_down = [self = &made->parts_->self, broken = std::move(broken)](const error& why) {
+    broken(*self, why);
+  };
   if (auto assembled = made->assemble(how, make_engine, local, network); !assembled)
     return assembled.failure();
   return made;

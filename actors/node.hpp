@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,13 +18,16 @@ namespace baton::actors {
 class node {
  public:
   /// Loads the engine, tests it, listens on both planes, and starts the actors. `network` is for transport
-  /// "inproc".
+  /// "inproc". `broken` is told on the engine's thread, once, that the engine has failed; then the node is to
+  /// be stopped, by another thread.
   static result<std::unique_ptr<node>> start(caf::actor_system& system, const node_options& how,
                                              const engine_factory& make_engine, const directory_ptr& local,
-                                             const std::shared_ptr<transports::inproc_network>& network);
+                                             const std::shared_ptr<transports::inproc_network>& network,
+                                             std::function<void(const process_id&, const error&)> broken);
   ~node();
 
   [[nodiscard]] const std::string& control_address() const noexcept { return control_address_; }
+  [[nodiscard]] const process_id& self() const noexcept { return parts_->self; }
 
   /// From now on it wants to own nothing: what it owns moves to standbys that hold all of it.
   void begin_draining() { parts_->leaving.store(true); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,6 +39,9 @@ struct node_parts {
   std::atomic<bool> busy{false};
   std::atomic<bool> leaving{false};  ///< asked to own nothing any more; heartbeats say so
   std::atomic<bool> alone{true};     ///< by the last view, nobody could take over what this node owns
+
+  /// Told on the engine's thread that the engine has failed; must not wait for the node.
+  std::function<void(const error&)> break_down;
 
   /// The primary publishes where it stands; heartbeats and reports read it.
   void publish(std::vector<group_status> owned, std::string figures) {

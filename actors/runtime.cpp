@@ -4,6 +4,7 @@
 #include <caf/io/all.hpp>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@
 #include "actors/orchestrator_actor.hpp"
 #include "actors/stores/record_store.hpp"
 #include "actors/system.hpp"
+#include "schemas/log.hpp"
 #include "transports/inproc_transport.hpp"
 
 namespace baton::actors {
@@ -71,10 +73,22 @@ class runtime_body final : public runtime {
   }
 
   result<std::string> add_node(const node_options& how, const engine_factory& engine) override {
-    auto made = node::start(system_, how, engine, directory(), local_ == nullptr ? nullptr : local_->wire);
+    std::promise<void> kept;
+    const auto broken = [this, tell = how.on_breakdown, kept = kept.get_future().share()](
+                            const process_id& self, const error& why) {
+      log_of("node")->critical("engine failed, the node ends node={} reason=\"{}\"", self.name, why.what);
+      bury([this, tell, kept, self, why] {
+        kept.wait();
+        if (auto dead = take(self)) dead->stop();
+        if (tell) tell(why);
+      });
+    };
+    auto made =
+        node::start(system_, how, engine, directory(), local_ == nullptr ? nullptr : local_->wire, broken);
     if (!made) return made.failure();
     const std::string address = (*made)->control_address();
     const std::lock_guard lock{guard_};
+    kept.set_value();
     nodes_.insert_or_assign(how.name, std::move(*made));
     return address;
   }
@@ -144,6 +158,14 @@ class runtime_body final : public runtime {
       end(it.actor, it.address);
     for (auto& [name, it] : nodes)
       it->stop();
+    std::vector<caf::actor> undertakers;  // now that no engine is left to fail, there will be no more
+    {
+      const std::lock_guard lock{guard_};
+      undertakers.swap(undertakers_);
+    }
+    caf::scoped_actor waiter{system_};
+    for (const caf::actor& it : undertakers)
+      waiter->wait_for(it);
   }
 
  private:
@@ -153,6 +175,24 @@ class runtime_body final : public runtime {
   };
 
   directory_ptr directory() const { return local_ == nullptr ? nullptr : local_->directory; }
+
+  /// For what cannot wait for its own end: `work` on a thread of its own.
+  void bury(std::function<void()> work) {
+    auto undertaker =
+        system_.spawn<caf::detached>([work = std::move(work)](caf::blocking_actor*) { work(); });
+    const std::lock_guard lock{guard_};
+    undertakers_.push_back(std::move(undertaker));
+  }
+
+  /// The node of this run, out of the runtime's hands; nothing if it is gone already.
+  std::unique_ptr<node> take(const process_id& which) {
+    const std::lock_guard lock{guard_};
+    const auto found = nodes_.find(which.name);
+    if (found == nodes_.end() || found->second->self() != which) return nullptr;
+    auto taken = std::move(found->second);
+    nodes_.erase(found);
+    return taken;
+  }
 
   void keep(const std::string& name, caf::actor actor, std::string address) {
     const std::lock_guard lock{guard_};
@@ -173,6 +213,7 @@ class runtime_body final : public runtime {
   std::map<std::string, std::unique_ptr<node>> nodes_;
   std::map<std::string, part> parts_;
   std::map<std::string, std::shared_ptr<completion_service>> services_;
+  std::vector<caf::actor> undertakers_;
 };
 
 }  // namespace

@@ -51,6 +51,10 @@ struct node_options {
   std::size_t replica_memory_bytes = 64U << 20;  ///< staging memory for rows on the way
   std::size_t sessions = 16;  ///< places in the engine: a third for own sessions, the rest for replicas
   liveness_options liveness;
+  /// Called once its engine has failed by itself (`engine_failed` of an evaluation) and the node has been
+  /// ended, as if its process had been killed: others take over, and a new start is the way back. On a thread
+  /// of the runtime, which may end the process there but not the runtime.
+  std::function<void(const error& why)> on_breakdown;
 };
 
 struct gateway_options {

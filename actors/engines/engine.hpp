@@ -59,7 +59,8 @@ class engine {
   [[nodiscard]] virtual bool can_export_rows() const = 0;
 
   // Sessions.
-  /// Makes room for a session of length 0. `no_room` when all places are taken.
+  /// Makes room for a session of length 0. `no_room` when all places are taken, or memory for one is not to
+  /// be had.
   virtual result<void> open(session_id session) = 0;
   /// Forgets a session; unknown ones are ignored.
   virtual void close(session_id session) = 0;
@@ -73,8 +74,8 @@ class engine {
   // Work.
   /// Evaluates the entries in one batch: at most `max_batch()` entries of distinct sessions, each of at most
   /// `prefill_chunk()` tokens. Appends a row per token. `gap` if an entry does not start at its session's
-  /// length, `context_full` past the context, `no_room` if the cache is full, `engine_failed` if the library
-  /// refuses; then the lengths are as before.
+  /// length, `context_full` past the context, `no_room` if the cache is full, `engine_failed` if the engine
+  /// itself cannot go on; then the lengths are as before.
   virtual result<void> evaluate(std::span<const evaluation> batch) = 0;
   /// Logits of entry `index` of the last evaluation, `vocabulary_size()` floats; valid until the next
   /// evaluation.

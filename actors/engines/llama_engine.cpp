@@ -278,7 +278,7 @@ result<void> llama_engine::open(session_id session) {
   lane* in = found != lanes_.end() ? found->get() : nullptr;
   if (in == nullptr) {
     auto made = make_lane();
-    if (!made) return made.failure();
+    if (!made) return {errc::no_room, made.failure().what};
     in = *made;
   }
   const llama_seq_id sequence = *in->free_sequence();

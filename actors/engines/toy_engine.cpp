@@ -23,12 +23,17 @@ struct image_header {
 /// Independent streams of the one hash.
 enum purpose : std::uint64_t { for_token = 1, for_row, for_logits };
 
+/// Of the word that a row begins with: what is left of 32 bits goes to the token.
+constexpr std::uint32_t place_bits = 10;
+constexpr std::uint32_t most_in_batch = 1U << place_bits;
+constexpr std::uint32_t place_mask = most_in_batch - 1;
+
 std::uint64_t start_fold(std::uint64_t weights_seed) {
   return hash_text("toy engine", weights_seed);
 }
 
-/// The mask over the token in the first bytes of the row that follows `fold`.
-std::uint32_t token_mask(std::uint64_t fold) {
+/// The mask over the first word of the row that follows `fold`.
+std::uint32_t word_mask(std::uint64_t fold) {
   return static_cast<std::uint32_t>(hash_step(fold, for_token));
 }
 
@@ -96,13 +101,14 @@ token_id toy_engine::script::next() const {
 
 toy_engine::toy_engine(options how) : how_(std::move(how)), row_bytes_(how_.layout.bytes_per_token()) {
   BATON_ASSERT(!how_.layout.row_bytes.empty() && how_.layout.row_bytes.front() >= 4 && row_bytes_ >= 16);
-  BATON_ASSERT(how_.context_tokens > 0 && how_.sessions > 0 && how_.prefill_chunk > 0 && how_.max_batch > 0);
+  BATON_ASSERT(how_.context_tokens > 0 && how_.sessions > 0 && how_.max_batch > 0);
+  BATON_ASSERT(how_.prefill_chunk > 0 && how_.prefill_chunk <= most_in_batch);
   if (how_.can_export_rows) visible_layout_ = how_.layout;
   std::string layout;
   for (const std::uint32_t bytes : how_.layout.row_bytes)
     layout += (layout.empty() ? "" : ",") + std::to_string(bytes);
   identity_.fields = {
-      {"engine", "toy 1"},
+      {"engine", "toy 2"},
       {"weights_seed", std::to_string(how_.weights_seed)},
       {"context_tokens", std::to_string(how_.context_tokens)},
       {"prefill_chunk", std::to_string(how_.prefill_chunk)},
@@ -151,39 +157,54 @@ result<void> toy_engine::truncate(session_id session, position length) {
   return {};
 }
 
-/// The row that follows `fold` for `token`: the token under a mask, then bytes that depend on both.
-void toy_engine::make_row(std::uint64_t fold, token_id token, std::span<std::byte> row) const {
-  const std::uint64_t key = hash_step(hash_step(fold, for_row), static_cast<std::uint64_t>(token));
+std::uint32_t toy_engine::packed(const source& of) {
+  return (static_cast<std::uint32_t>(of.token) << (2 * place_bits)) | (of.index << place_bits) |
+         (of.batch - 1);
+}
+
+/// Nothing if no evaluation of this engine makes such a row.
+std::optional<toy_engine::source> toy_engine::unpacked(std::uint32_t word) const {
+  const source of{static_cast<token_id>(word >> (2 * place_bits)), (word >> place_bits) & place_mask,
+                  (word & place_mask) + 1};
+  const bool possible = static_cast<std::uint32_t>(of.token) < toy::vocabulary && of.index < of.batch &&
+                        of.batch <= how_.prefill_chunk;
+  return possible ? std::optional(of) : std::nullopt;
+}
+
+/// The row that follows `fold`: where it comes from, under a mask, then bytes that depend on both.
+void toy_engine::make_row(std::uint64_t fold, const source& of, std::span<std::byte> row) {
+  const std::uint32_t word = packed(of);
+  const std::uint64_t key = hash_step(hash_step(fold, for_row), word);
   for (std::size_t at = 0; at < row.size(); at += sizeof key) {
-    const std::uint64_t word = mix64(key + at);
-    std::memcpy(row.data() + at, &word, std::min(sizeof word, row.size() - at));
+    const std::uint64_t filling = mix64(key + at);
+    std::memcpy(row.data() + at, &filling, std::min(sizeof filling, row.size() - at));
   }
-  const std::uint32_t masked = static_cast<std::uint32_t>(token) ^ token_mask(fold);
+  const std::uint32_t masked = word ^ word_mask(fold);
   std::memcpy(row.data(), &masked, sizeof masked);
 }
 
-void toy_engine::append_token(state& to, token_id token) const {
+void toy_engine::append_token(state& to, const source& of) const {
   to.rows.resize(to.rows.size() + row_bytes_);
   const auto row = std::span(to.rows).last(row_bytes_);
-  make_row(to.fold, token, row);
+  make_row(to.fold, of, row);
   to.fold = hash_step(to.fold, hash_bytes(row));
-  to.following.feed(token);
+  to.following.feed(of.token);
   ++to.length;
 }
 
-/// Appends whatever bytes came. The session stays intact only if they are some token's row after those held.
+/// Appends whatever bytes came. The session stays intact only if they are a row that may follow those held.
 void toy_engine::append_row(state& to, std::span<const std::byte> row) const {
   std::uint32_t masked = 0;
   std::memcpy(&masked, row.data(), sizeof masked);
-  const std::uint32_t token = masked ^ token_mask(to.fold);
-  bool right = token < toy::vocabulary;
+  const std::optional<source> of = unpacked(masked ^ word_mask(to.fold));
+  bool right = of.has_value();
   if (right) {
     std::vector<std::byte> expected(row_bytes_);
-    make_row(to.fold, static_cast<token_id>(token), expected);
+    make_row(to.fold, *of, expected);
     right = std::equal(expected.begin(), expected.end(), row.begin());
   }
   to.intact = to.intact && right;
-  if (right) to.following.feed(static_cast<token_id>(token));
+  if (right) to.following.feed(of->token);
   to.rows.insert(to.rows.end(), row.begin(), row.end());
   to.fold = hash_step(to.fold, hash_bytes(row));
   ++to.length;
@@ -255,11 +276,13 @@ result<void> toy_engine::evaluate(std::span<const evaluation> batch) {
   std::size_t tokens = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     state& held = sessions_.at(batch[i].session);
-    for (const token_id token : batch[i].tokens) {
+    const auto count = static_cast<std::uint32_t>(batch[i].tokens.size());
+    for (std::uint32_t at = 0; at < count; ++at) {
+      const token_id token = batch[i].tokens[at];
       if (token == how_.poison) std::abort();
-      append_token(held, token);
+      append_token(held, {token, at, count});
     }
-    tokens += batch[i].tokens.size();
+    tokens += count;
     wanted_[i] = batch[i].want_logits;
     if (wanted_[i]) write_logits(held, std::span(logits_).subspan(i * toy::vocabulary, toy::vocabulary));
   }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <unordered_map>
 
 #include "actors/engines/engine.hpp"
@@ -10,10 +11,10 @@ namespace baton::actors::engines {
 
 /// A deterministic engine of microseconds per token, for tests that must notice any wrong byte.
 ///
-/// The row of a position is pseudo-random bytes from (weights seed, all rows before it, its token), and the
-/// logits are a function of all the rows held. So one wrong byte in any row, or a row that is missing,
-/// repeated or out of order, changes every later row and every later logit, as a wrong KV row would in a real
-/// model, only always and at once.
+/// The row of a position is pseudo-random bytes from (weights seed, all rows before it, its token, the shape
+/// of its batch), and the logits are a function of all the rows held. So one wrong byte in any row, or a row
+/// that is missing, repeated, out of order, or made anew in a batch of another shape, changes every later row
+/// and every later logit, as a wrong KV row would in a real model, only always and at once.
 ///
 /// The text is printable ASCII chosen by the hash and never ends by itself, unless the tokens held contain a
 /// script: "say:" TEXT, ended by "\n" or a control token. Then the engine answers with the bytes of TEXT, one
@@ -27,7 +28,7 @@ class toy_engine final : public engine {
     std::uint32_t context_tokens = 4096;  ///< longest session
     std::uint32_t sessions = 64;          ///< most sessions open at a time
     std::uint32_t cache_tokens = 0;       ///< most rows of all sessions together; 0 is no such bound
-    std::uint32_t prefill_chunk = 64;
+    std::uint32_t prefill_chunk = 64;     ///< at most 1024
     std::uint32_t max_batch = 1;
     /// At least one region; the first of at least 4 bytes, which carry the token.
     gpu::kv_layout layout{{32, 16, 32, 16, 32, 16, 32, 16}};
@@ -97,8 +98,17 @@ class toy_engine final : public engine {
     script following;
   };
 
-  void make_row(std::uint64_t fold, token_id token, std::span<std::byte> row) const;
-  void append_token(state& to, token_id token) const;
+  /// A token, and its place in the batch of its session that it was evaluated in.
+  struct source {
+    token_id token = 0;
+    std::uint32_t index = 0;
+    std::uint32_t batch = 1;  ///< tokens in it
+  };
+
+  [[nodiscard]] static std::uint32_t packed(const source& of);
+  [[nodiscard]] std::optional<source> unpacked(std::uint32_t word) const;
+  static void make_row(std::uint64_t fold, const source& of, std::span<std::byte> row);
+  void append_token(state& to, const source& of) const;
   void append_row(state& to, std::span<const std::byte> row) const;
   void write_logits(const state& of, std::span<float> out) const;
   [[nodiscard]] result<void> check(std::span<const evaluation> batch) const;

@@ -346,8 +346,9 @@ void cluster_table::settle(const group_record& record, time_point now, cluster_e
 }
 
 const cluster_table::member* cluster_table::choose_successor(const group_record& record) const {
-  // In sync, to stay, gateways that miss it (fewer is more), synced tokens, free places.
-  using rank = std::tuple<bool, bool, std::ptrdiff_t, std::uint64_t, std::uint32_t>;
+  // In sync, of the same model, to stay, gateways that miss it (fewer is more), synced tokens, free places.
+  using rank = std::tuple<bool, bool, bool, std::ptrdiff_t, std::uint64_t, std::uint32_t>;
+  const auto lost = nodes_.find(record.owner.name);
   const member* best = nullptr;
   rank best_rank{};
   for (const auto& [name, node] : nodes_) {
@@ -361,9 +362,14 @@ const cluster_table::member* cluster_table::choose_successor(const group_record&
       for (const group_status& it : found->second)
         sessions += it.owner ? it.sessions : 0;
     const std::uint32_t capacity = node.registration.capacity_sessions;
-    const rank candidate{
-        in_sync, !node.draining(), -static_cast<std::ptrdiff_t>(missed_by_gateways(node.registration.node)),
-        status == nullptr ? 0 : status->synced_tokens, capacity - std::min(capacity, sessions)};
+    const bool same_model = lost == nodes_.end() ||
+                            lost->second.registration.fingerprint_hash == node.registration.fingerprint_hash;
+    const rank candidate{in_sync,
+                         same_model,
+                         !node.draining(),
+                         -static_cast<std::ptrdiff_t>(missed_by_gateways(node.registration.node)),
+                         status == nullptr ? 0 : status->synced_tokens,
+                         capacity - std::min(capacity, sessions)};
     if (best == nullptr || candidate > best_rank) {
       best = &node;
       best_rank = candidate;

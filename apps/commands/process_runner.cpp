@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -22,6 +23,14 @@ namespace {
 
 constexpr std::chrono::milliseconds patience{4000};
 constexpr std::chrono::milliseconds to_hand_over{30'000};
+
+/// Ends the process once its parts have stopped. The actor system is not taken apart: that would wait for the
+/// last reference to each actor, and messages from peers that are frozen or dead may hold some.
+[[noreturn]] void leave(int code) {
+  std::fflush(nullptr);
+  host::give_memory_back_at_our_end();
+  ::_exit(code);
+}
 
 /// The parts of one process, in the order in which they were started.
 class parts {
@@ -44,6 +53,8 @@ class parts {
   result<void> start_gateway(const actors::gateway_entry& gateway);
   void say_ready(const char* type, const std::string& id, const std::string& address,
                  const std::string& http);
+  /// A node has ended because its engine failed. A process that is nothing but that node ends with it.
+  void broke_down(const std::string& id, const error& why) const;
   /// "FILE: actor.ID: what".
   [[nodiscard]] error named(const std::string& id, const error& why) const {
     return {why.code, how_.file_name + ": actor." + id + ": " + why.what};
@@ -96,6 +107,7 @@ result<void> parts::start_node(const actors::node_entry& node) {
   options.replica_memory_bytes = node.replica_memory_bytes;
   options.sessions = std::visit([](const auto& engine) { return engine.sessions; }, node.engine);
   options.liveness = liveness_;
+  options.on_breakdown = [this, id = node.id](const error& why) { broke_down(id, why); };
   for (const auto& link : graph_.links) {
     if (link.from != node.id && link.to != node.id) continue;
     options.transport = link.transport;  // the same on all links that touch a node
@@ -151,6 +163,15 @@ result<void> parts::start(const shutdown_guard& guard) {
   return {};
 }
 
+void parts::broke_down(const std::string& id, const error& why) const {
+  std::fprintf(stderr, "baton: %s\n", named(id, why).what.c_str());
+  const auto here = [this](const auto& part) { return part.process == how_.process; };
+  const bool alone = graph_.orchestrator.process != how_.process &&
+                     std::ranges::none_of(graph_.gateways, here) &&
+                     std::ranges::count_if(graph_.nodes, here) == 1;
+  if (alone) leave(exit_code::failed);
+}
+
 void parts::hand_over(const shutdown_guard& guard) {
   if (runtime_) runtime_->drain(to_hand_over, [&guard] { return guard.hurried(); });
 }
@@ -159,14 +180,6 @@ void parts::stop() {
   for (const auto& server : servers_)
     server->stop();
   if (runtime_) runtime_->stop();
-}
-
-/// Ends the process once its parts have stopped. The actor system is not taken apart: that would wait for the
-/// last reference to each actor, and messages from peers that are frozen or dead may hold some.
-[[noreturn]] void leave(int code) {
-  std::fflush(nullptr);
-  host::give_memory_back_at_our_end();
-  ::_exit(code);
 }
 
 }  // namespace

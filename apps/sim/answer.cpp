@@ -49,7 +49,7 @@ void answer::check(oracle& undisturbed, const std::shared_ptr<gateway>& at, bool
     return in_.blame("INV1: the log of " + request_.session + " has another prompt");
   const auto given = tokens.subspan(prompt.size());
   const std::size_t most = whole ? request_.max_tokens : std::max<std::size_t>(given.size(), text_.size());
-  const auto expected = undisturbed.continuation(prompt, turn->parameters, most);
+  const auto expected = undisturbed.continuation(prompt, log.turns(), most);
   if (given.size() > expected.size() || !std::equal(given.begin(), given.end(), expected.begin()))
     return in_.blame(
         "INV15: a wrong token in " + request_.session + " after " +

@@ -122,8 +122,6 @@ std::vector<std::string> cluster::state() const {
 // --- checkers ----------------------------------------------------------------------------------------------
 
 void cluster::on_released(gateway& at, const turn_tokens& tokens, const process_id& from) {
-  if (tokens.epoch < at.core().sealed(tokens.group) && in_.without != left_out::gateway_epochs)
-    return;  // refused
   for (const std::string& name : out_.sessions()) {
     const gateway_session* session = at.core().find_session(name);
     if (session == nullptr || session->id != tokens.session) continue;
@@ -136,6 +134,9 @@ void cluster::on_released(gateway& at, const turn_tokens& tokens, const process_
       return;
     }
     known = log.length();
+    if (tokens.epoch < at.core().sealed(tokens.group))
+      in_.blame("INV4: tokens of epoch " + std::to_string(raw(tokens.epoch)) +
+                " are taken after a higher one has been sealed");
     const process_id* owner = in_.store.owner_under(tokens.group, tokens.epoch);
     if (owner == nullptr || (*owner != from && !from.name.empty()))
       in_.blame("INV4: tokens of epoch " + std::to_string(raw(tokens.epoch)) + " come from " + from.name +
@@ -185,6 +186,7 @@ void cluster::check_member(member& who) {
   const auto staging = it.staging();
   if (staging.lent + staging.quarantined > staging.total)
     in_.blame("INV6: more slots lent than there are, at " + who.name);
+  if (in_.data.overwrites > 0) in_.blame("INV12: a late write meets memory that is in use again");
 }
 
 void cluster::sweep() {

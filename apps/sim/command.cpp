@@ -6,6 +6,8 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -139,9 +141,10 @@ int sim_command(const sim_options& how) {
   if (!how.script.empty()) return scripts::script_command(how.script, how.rewrite);
   const auto without = how.without.empty() ? std::optional{left_out::nothing} : left_out_named(how.without);
   if (!without) {
-    std::fprintf(stderr,
-                 "baton: sim: --without: expected gateway_epochs, seals, commit_wait, checksums or "
-                 "generations, found \"%s\"\n",
+    std::string known;
+    for (const std::string_view name : std::span{left_out_names}.subspan(1))
+      known += (known.empty() ? "" : ", ") + std::string(name);
+    std::fprintf(stderr, "baton: sim: --without: expected one of %s, found \"%s\"\n", known.c_str(),
                  how.without.c_str());
     return exit_code::usage;
   }

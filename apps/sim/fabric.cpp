@@ -166,10 +166,19 @@ void sim_transport::land(connection_id id, const bytes& descriptor, const bytes&
     region.address[random.between<std::size_t>(0, rows->size() - 1)] ^= std::byte{4};
   }
   it->landing.emplace(region.address, region);
-  it->last_landing = std::max(it->last_landing, host_->time().now() + random.time(1us, 50us));
+  const nanoseconds longest = fabric_.late_writes ? nanoseconds{2ms} : nanoseconds{50us};
+  it->last_landing = std::max(it->last_landing, host_->time().now() + random.time(1us, longest));
   at(it->last_landing, [id, region](sim_transport& self) {
     line* on = self.find(id);
     if (on != nullptr && on->landing.erase(region.address) > 0) self.sink_.on_landed(id, region, {});
+  });
+}
+
+void sim_transport::write_late(const memory_region& to) {
+  const std::vector<std::byte> left{to.address, to.address + to.size_bytes};
+  at(host_->time().now() + fabric_.paths.random().time(100us, 20ms), [to, left](sim_transport& self) {
+    if (!std::equal(left.begin(), left.end(), to.address)) ++self.fabric_.overwrites;
+    to.address[0] ^= std::byte{1};
   });
 }
 
@@ -190,6 +199,9 @@ void sim_transport::lose(connection_id which, const error& why) {
   if (it.wire && it.wire->open(it.side)) it.wire->close(it.side);
   for (auto& [number, done] : it.sending)
     if (done) done({errc::cancelled, why.what});
+  if (fabric_.late_writes)
+    for (const auto& [address, region] : it.landing)
+      write_late(region);
   for (const auto& [address, region] : it.landing)
     sink_.on_landed(which, region, {errc::connection_lost, why.what});
   sink_.on_lost(which, why);

@@ -18,6 +18,9 @@ struct fabric {
   network& paths;
   double flip_rows = 0;  ///< chance that a byte of rows is flipped on the way
   std::uint64_t flipped = 0;
+  bool late_writes = false;         ///< memory of a failed landing is written to for some time more
+  bool admits_late_writes = false;  ///< and its abilities say so
+  std::uint64_t overwrites = 0;     ///< such writes into memory that others had changed meanwhile
   std::map<std::string, std::weak_ptr<sim_transport>> listening;
 };
 
@@ -29,7 +32,10 @@ class sim_transport final : public transports::transport, public std::enable_sha
       : fabric_(in), host_(std::move(of)), sink_(sink) {}
 
   [[nodiscard]] transports::capabilities abilities() const override {
-    return {.name = "sim", .crosses_hosts = true, .max_descriptor_bytes = limits::descriptor_bytes};
+    return {.name = "sim",
+            .crosses_hosts = true,
+            .late_writes = fabric_.admits_late_writes,
+            .max_descriptor_bytes = limits::descriptor_bytes};
   }
   result<std::string> listen(std::string_view address) override;
   result<transports::connection_id> connect(std::string_view address) override;
@@ -68,6 +74,8 @@ class sim_transport final : public transports::transport, public std::enable_sha
   void land(connection_id id, const bytes& descriptor, const bytes& rows);
   void sent(const connection* wire, std::uint64_t number);
   void lose(connection_id which, const error& why);
+  /// What a fabric with `late_writes` does to memory of a landing that has failed.
+  void write_late(const memory_region& to);
 
   fabric& fabric_;
   std::shared_ptr<host> host_;

@@ -36,7 +36,9 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
     : in_(in),
       host_(std::move(on)),
       standbys_(std::move(standbys)),
-      engine_(engine_options(in.how, host_->self().name)),
+      own_engine_(engine_options(in.how, host_->self().name)),
+      disguised_(own_engine_, engines::toy_engine{engine_options(in.how)}.identity()),
+      engine_(in.without == left_out::fingerprint ? static_cast<engines::engine&>(disguised_) : own_engine_),
       places_(std::make_shared<protocol::engine_places>(in.how.sessions)),
       primary_box_(host_, in.random),
       standby_box_(host_, in.random),
@@ -87,6 +89,7 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
   auto table = table_settings(host_->self(), engine_, places_,
                               {in.how.commit, !standbys_.empty(), in.how.replicas, in.how.lease});
   if (in.without == left_out::commit_wait) table.commit.how = protocol::commit_rule::mode::async;
+  if (in.without == left_out::shapes) table.exact = false;
   table_ = std::make_unique<protocol::primary_table>(std::move(table));
 }
 

@@ -6,10 +6,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/data_plane.hpp"
 #include "actors/engine_loop.hpp"
+#include "actors/engines/wrapping_engine.hpp"
 #include "actors/link_driver.hpp"
 #include "actors/protocol/lease.hpp"
 #include "actors/protocol/primary_table.hpp"
@@ -23,6 +25,17 @@ class orchestrator;
 
 /// The engine of a node of a run; without a name, that of its oracle.
 actors::engines::toy_engine::options engine_options(const settings& how, const std::string& node = {});
+
+/// An engine that passes for another one.
+class disguised_engine final : public actors::engines::wrapping_engine {
+ public:
+  disguised_engine(engine& inner, actors::engines::fingerprint shown)
+      : wrapping_engine(inner), shown_(std::move(shown)) {}
+  [[nodiscard]] const actors::engines::fingerprint& identity() const override { return shown_; }
+
+ private:
+  actors::engines::fingerprint shown_;
+};
 
 /// One run of a node under simulated time: the product's own protocol objects, data plane, links, engine loop
 /// and staging memory. What its actors do beyond them (carry effects from one to the other) is done here,
@@ -119,7 +132,9 @@ class node : public std::enable_shared_from_this<node> {
   std::shared_ptr<host> host_;
   std::vector<std::string> standbys_;
 
-  actors::engines::toy_engine engine_;
+  actors::engines::toy_engine own_engine_;
+  disguised_engine disguised_;
+  actors::engines::engine& engine_;
   std::shared_ptr<actors::protocol::engine_places> places_;
   std::unique_ptr<gpu::device> device_;
   std::unique_ptr<actors::data_plane> plane_;

@@ -16,11 +16,9 @@ constexpr nanoseconds peace_within = 30s;
 }  // namespace
 
 std::optional<left_out> left_out_named(std::string_view name) noexcept {
-  static constexpr std::array<std::string_view, 6> names{"nothing",     "gateway_epochs", "seals",
-                                                         "commit_wait", "checksums",      "generations"};
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<left_out>(found - names.begin());
+  const auto found = std::ranges::find(left_out_names, name);
+  if (found == left_out_names.end()) return std::nullopt;
+  return static_cast<left_out>(found - left_out_names.begin());
 }
 
 std::string_view name_of(fault_kind kind) noexcept {
@@ -88,11 +86,16 @@ void simulation::shape() {
   how.replicas = random.chance(0.5) ? random.between<std::size_t>(1, how.nodes - 1) : 0;
   how.commit.quorum = random.between<std::uint32_t>(1, 2);
   how.every_tokens = random.chance(0.5) ? 1 : random.between<std::uint32_t>(2, 24);
-  how.prefill_chunk = random.between<std::uint32_t>(2, 32);
+  // Large ones are sent in more than one delta.
+  how.prefill_chunk =
+      random.chance(0.2) ? random.between<std::uint32_t>(65, 160) : random.between<std::uint32_t>(2, 32);
   how.sessions = random.chance(0.3) ? random.between<std::size_t>(4, 8) : 24;
-  how.staging_slots = random.chance(0.3) ? random.between<std::size_t>(8, 12) : 64;
+  how.late_writes = random.chance(0.15);
+  // Quarantine takes slots for good.
+  how.staging_slots = how.late_writes ? 256 : random.chance(0.3) ? random.between<std::size_t>(8, 12) : 64;
   how.rows = how.commit.how == mode::strict || !random.chance(0.1);  // strict waits for rows
   how.step = random.time(300us, 4ms);
+  in_.equip();
   all_.name_members();
   for (auto& [name, it] : all_.members())
     start(it);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -33,6 +34,7 @@ struct settings {
   bool rows = true;                     ///< false: a model that can only be replayed
   nanoseconds step{1ms};                ///< what a decode step takes
   std::set<std::string> other_weights;  ///< nodes whose model is another one
+  bool late_writes = false;             ///< the fabric writes to memory of failed landings
   std::chrono::milliseconds heartbeat{20};
   std::chrono::milliseconds suspect_after{100};
   std::chrono::milliseconds lease{1000};
@@ -46,14 +48,22 @@ enum class left_out : std::uint8_t {
   commit_wait,     ///< tokens are released before they are replicated
   checksums,       ///< landed rows are not verified
   generations,     ///< rows exported before a cut are sent after it
+  shapes,          ///< rows are made anew in batches of other shapes
+  fingerprint,     ///< nodes of other models pass for nodes of the same
+  quarantine,      ///< memory that a fabric may still write to is lent again
 };
+
+/// In the order of `left_out`.
+inline constexpr std::array<std::string_view, 9> left_out_names{
+    "nothing",     "gateway_epochs", "seals",       "commit_wait", "checksums",
+    "generations", "shapes",         "fingerprint", "quarantine"};
 
 std::optional<left_out> left_out_named(std::string_view name) noexcept;
 
 /// Everything that the simulated processes share.
 struct world {
   explicit world(std::uint64_t seed, luck how_lucky = luck::drawn)
-      : random(seed, how_lucky), paths(time, random), data{paths, 0, 0, {}}, store(random) {}
+      : random(seed, how_lucky), paths(time, random), data{.paths = paths, .listening = {}}, store(random) {}
 
   dice random;
   scheduler time;
@@ -62,6 +72,12 @@ struct world {
   shared_store store;
   settings how;
   left_out without = left_out::nothing;
+  /// The fabric as `how` and `without` say.
+  void equip() {
+    data.late_writes = how.late_writes;
+    data.admits_late_writes = how.late_writes && without != left_out::quarantine;
+  }
+
   double doubled = 0;  ///< chance that a one-way message of the control plane comes twice
   std::uint64_t doubles = 0;
   std::shared_ptr<const actors::engines::toy_tokenizer> text =

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -79,6 +80,8 @@ struct cluster_options {
   actors::liveness_options liveness{20ms, 400ms, 1000ms};
   std::string store = ":memory:";
   std::uint32_t poison_after = 2;
+  /// Goes around the engine of each node, if set.
+  std::function<std::unique_ptr<actors::engines::engine>(std::unique_ptr<actors::engines::engine>)> wrap;
   /// Faults of each node's data plane, by name.
   std::map<std::string, transports::faults> faults;
 };
@@ -141,8 +144,10 @@ class cluster {
     auto options = how_.engine;
     options.delay_per_evaluation = how_.step;
     options.wait = [](std::chrono::microseconds time) { std::this_thread::sleep_for(time); };
-    must(host->add_node(node, [options]() -> result<std::unique_ptr<actors::engines::engine>> {
-      return std::unique_ptr<actors::engines::engine>{std::make_unique<actors::engines::toy_engine>(options)};
+    node.on_breakdown = [this](const error&) { ++breakdowns_; };
+    must(host->add_node(node, [options, this]() -> result<std::unique_ptr<actors::engines::engine>> {
+      std::unique_ptr<actors::engines::engine> made = std::make_unique<actors::engines::toy_engine>(options);
+      return how_.wrap ? how_.wrap(std::move(made)) : std::move(made);
     }));
     nodes_[name] = std::move(host);
   }
@@ -176,6 +181,8 @@ class cluster {
 
   actors::completion_service& service() { return *edge_->gateway("edge"); }
   actors::turn_handle last() const { return last_; }
+  /// Nodes that have ended because their engine failed.
+  int breakdowns() const { return breakdowns_; }
   std::string status() { return service().status_json(); }
 
   /// Waits until the gateway's status satisfies `condition`.
@@ -200,6 +207,7 @@ class cluster {
   std::map<std::string, std::unique_ptr<actors::runtime>> nodes_;
   std::map<std::string, transports::faulty_transport*> faulty_;
   actors::turn_handle last_{};
+  std::atomic<int> breakdowns_{0};
 };
 
 inline actors::completion_request ask(const std::string& text, std::uint32_t max_tokens,

@@ -1,8 +1,13 @@
 #include <catch2/catch.hpp>
 
+#include <atomic>
+#include <memory>
+
+#include "actors/engines/wrapping_engine.hpp"
 #include "tests/scenarios/cluster.hpp"
 
-/// What a client reads through a failover: cases 13 to 29 and 87 of the field (docs/protocol.md, "Cases").
+/// What a client reads through a failover: cases 13 to 29, 83 and 87 of the field (docs/protocol.md,
+/// "Cases").
 using namespace baton;
 using namespace baton::tests;
 
@@ -44,6 +49,32 @@ std::shared_ptr<transcript> through_kills(cluster& it, actors::completion_reques
   CHECK(stream->finished_->failovers == kills.size());
   check_order(*stream);
   return stream;
+}
+
+/// An engine whose next evaluation fails if `next_breaks` says so; only one engine takes it at its word.
+class fragile_engine final : public actors::engines::wrapping_engine {
+ public:
+  fragile_engine(std::unique_ptr<actors::engines::engine> inner,
+                 std::shared_ptr<std::atomic<bool>> next_breaks)
+      : wrapping_engine(*inner), owned_(std::move(inner)), next_breaks_(std::move(next_breaks)) {}
+  result<void> evaluate(std::span<const actors::engines::evaluation> batch) override {
+    if (next_breaks_->exchange(false)) return {errc::engine_failed, "the device is lost"};
+    return wrapping_engine::evaluate(batch);
+  }
+
+ private:
+  std::unique_ptr<actors::engines::engine> owned_;
+  std::shared_ptr<std::atomic<bool>> next_breaks_;
+};
+
+/// Clusters of such engines.
+cluster_options fragile(const std::shared_ptr<std::atomic<bool>>& next_breaks) {
+  cluster_options how;
+  how.step = 2ms;
+  how.wrap = [next_breaks](std::unique_ptr<actors::engines::engine> inner) {
+    return std::make_unique<fragile_engine>(std::move(inner), next_breaks);
+  };
+  return how;
 }
 
 cluster_options slow() {
@@ -217,4 +248,40 @@ TEST_CASE("case 87: the new owner dies as well, before the last standby has anyt
   // It has what the first owner gave it before it was cut off, and computes what came after that.
   CHECK(stream->finished_->recomputed_tokens >= known - cut_at - 8);
   CHECK(stream->finished_->recomputed_tokens <= known - cut_at + 8);
+}
+
+TEST_CASE("an engine that fails takes its node with it, and no stream") {
+  const auto next_breaks = std::make_shared<std::atomic<bool>>(false);
+  cluster it{fragile(next_breaks)};
+  const auto reference = it.submit(ask("break", 100, "reference"));
+  REQUIRE(reference->wait_end());
+  const auto stream = it.submit(ask("break", 100, "disturbed"));
+  REQUIRE(stream->wait_tokens(20));
+  *next_breaks = true;
+  REQUIRE(stream->wait_end());
+  REQUIRE(stream->finished_);
+  CHECK(stream->text_ == reference->text_);
+  CHECK(stream->finished_->failovers == 1);
+  CHECK(it.breakdowns() == 1);
+  check_order(*stream);
+}
+
+TEST_CASE("case 83: the warm standby cannot wake up, and the next one is used") {
+  const auto next_breaks = std::make_shared<std::atomic<bool>>(false);
+  cluster it{fragile(next_breaks)};
+  const auto reference = it.submit(ask("wake", 100, "reference"));
+  REQUIRE(reference->wait_end());
+  const auto stream = it.submit(ask("wake", 100, "disturbed"));
+  REQUIRE(stream->wait_tokens(20));
+  const std::string first = stream->pieces_.back().node;
+  it.kill(first);
+  *next_breaks = true;
+  REQUIRE(stream->wait_end());
+  REQUIRE(stream->finished_);
+  CHECK(stream->text_ == reference->text_);
+  CHECK(stream->finished_->failovers >= 1);  // the one that broke may have had no time to say a word
+  CHECK(stream->finished_->recomputed_tokens <= 8);
+  CHECK(it.breakdowns() == 1);
+  CHECK(stream->pieces_.back().node != first);
+  check_order(*stream);
 }

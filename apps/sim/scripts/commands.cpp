@@ -92,6 +92,7 @@ result<void> interpreter::cluster_of(const command_line& line) {
   how.staging_slots = 64;
   std::string commit = "semi-sync";
   std::string rows = "yes";
+  std::string late_writes = "no";
   std::string other;
   std::string without = "nothing";
   options given{line};
@@ -105,6 +106,7 @@ result<void> interpreter::cluster_of(const command_line& line) {
   given.take("step", how.step);
   given.take("commit", commit);
   given.take("rows", rows);
+  given.take("late_writes", late_writes);
   given.take("other_weights", other);
   given.take("without", without);
   if (const auto all = given.rest(); !all) return all.failure();
@@ -114,6 +116,7 @@ result<void> interpreter::cluster_of(const command_line& line) {
   if (!left) return cannot("no rule is called " + without);
   how.commit = *rule;
   how.rows = rows == "yes";
+  how.late_writes = late_writes == "yes";
   if (!other.empty()) how.other_weights.insert(other);
   stage_ = std::make_unique<stage>(std::move(how), *left, print_);
   return trace({{"trace", "on"}, {}});

@@ -64,6 +64,7 @@ stage::stage(settings how, left_out without, std::function<void(const std::strin
       oracle_(how) {
   in_.how = std::move(how);
   in_.without = without;
+  in_.equip();
   in_.store.seen = [this](const group_record& record, std::string_view what) {
     show("store", "store " + std::string{what} + ": " + wording_.record(record));
   };
@@ -267,7 +268,7 @@ std::vector<std::string> stage::state() {
   for (const std::string& name : order_) {
     const turn& it = turns_.at(name);
     lines.push_back("turn " + name + " " + std::string{name_of(it.now)} + ", " + std::to_string(it.tokens()) +
-                    " tokens " + quoted(it.given.text()));
+                    " tokens");
   }
   return lines;
 }

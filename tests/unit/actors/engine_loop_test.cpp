@@ -46,7 +46,8 @@ struct loop_bench {
             [this](const actors::exported_rows& rows) {
               note(rows.session, "[" + std::to_string(rows.first) + "," +
                                      std::to_string(rows.first + rows.image->count) + ")");
-            }};
+            },
+            [this](const error&) { said += "broken"; }};
   }
 
   /// A turn with a prompt of `prompt` tokens; the run has the session's number.
