@@ -86,7 +86,7 @@ bench: python ## benchmarks, each beside its peer or its limit
 	@$(CTEST) -j 1 --verbose --test-dir build/release -L '^bench$$'
 
 model: setup ## check the model of the protocol: every reachable state, every rule switched off in turn
-	@python3 tests/model/check.py $(ARGS)
+	@python3 tests/model/check.py --jobs $(JOBS) $(ARGS)
 
 model-long: setup ## the same with larger sizes
 	@python3 tests/model/check.py --long $(ARGS)

@@ -310,10 +310,6 @@ void node::act(protocol::seal_gateway& effect) {
            error{errc::connection_lost, "gateway unknown here"});
     return;
   }
-  if (in_.without == left_out::seals) {
-    answered(error{errc::timed_out, "not asked"});
-    return;
-  }
   ask<seal_reply>(*host_, to->second, effect.order, &gateway::on_seal, answered);
 }
 

@@ -44,7 +44,6 @@ struct settings {
 enum class left_out : std::uint8_t {
   nothing,
   gateway_epochs,  ///< a gateway takes tokens of any epoch
-  seals,           ///< a new owner does not seal
   commit_wait,     ///< tokens are released before they are replicated
   checksums,       ///< landed rows are not verified
   generations,     ///< rows exported before a cut are sent after it
@@ -54,8 +53,8 @@ enum class left_out : std::uint8_t {
 };
 
 /// In the order of `left_out`.
-inline constexpr std::array<std::string_view, 9> left_out_names{
-    "nothing",     "gateway_epochs", "seals",       "commit_wait", "checksums",
+inline constexpr std::array<std::string_view, 8> left_out_names{
+    "nothing",     "gateway_epochs", "commit_wait", "checksums",
     "generations", "shapes",         "fingerprint", "quarantine"};
 
 std::optional<left_out> left_out_named(std::string_view name) noexcept;

@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from support.answers import Answer, ask  # noqa: E402, F401 (tests have them from here)
-from support.deployments import deployment_text  # noqa: E402
+from support.deployments import deployment_text, llama  # noqa: E402, F401
 from support.processes import free_port, is_alive, listens, wait_until  # noqa: E402
 
 BINARY = os.path.abspath(os.environ.get("BATON_BINARY") or os.path.join(HERE, "../../build/release/apps/baton"))

@@ -47,6 +47,13 @@ class BadDeployment(Case):
         self.assertIn("actor.a.engine.model", said)
         self.assertIn("/no/such.gguf", said)
 
+    def test_case_55_a_draft_model(self):
+        """Speculative decoding is not there; what asks for it is refused by name."""
+        with tempfile.NamedTemporaryFile(suffix=".gguf") as model:
+            engine = f'{{ type = "llama", model = "{model.name}", draft_model = "{model.name}" }}'
+            said = self.refused(self.text(nodes=("a",), engine=engine))
+        self.assertIn("actor.a.engine.draft_model: unknown key", said)
+
     def test_a_model_that_is_none(self):
         with tempfile.NamedTemporaryFile(suffix=".gguf") as model:
             model.write(b"not a model")

@@ -41,7 +41,7 @@ class Drain(Case):
 
     def test_a_node_that_serves_is_drained(self):
         with Deployment(defaults=PATIENT) as running:
-            reference = stream(running, ask("tell me"), "reference", max_tokens=TOKENS)
+            reference = stream(running, ask("tell me"), "reference", max_tokens=LONG)
             drained = {}
 
             def seen(answer):
@@ -51,7 +51,7 @@ class Drain(Case):
                         target=lambda: drained.update(outcome=self.drain(running, drained["node"])))
                     drained["thread"].start()
 
-            answer = stream(running, ask("tell me"), "moved", seen, max_tokens=TOKENS)
+            answer = stream(running, ask("tell me"), "moved", seen, max_tokens=LONG)
             drained["thread"].join()
             self.assertEqual(drained["outcome"], (0, f"node {drained['node']} owns nothing\n", ""))
             self.assertEqual(answer.seen, reference.seen)

@@ -1,14 +1,12 @@
 """Nodes really killed many times in a row, with restarts in between, two conversations at once, and more conversations
 than an engine has places."""
-import json
 import os
 import random
 import signal
 import threading
 import unittest
 
-from harness import PATIENT, Answer, Case, Deployment, deployment_text, free_port, stream, wait_until
-from test_failover import lose
+from harness import PATIENT, Answer, Case, Deployment, llama, stream
 
 MODEL = os.environ.get("BATON_MODEL", "")
 TOKENS = 72
@@ -70,47 +68,7 @@ class Toy(ManyKills):
 class RealModel(ManyKills):
     def test_five_kills_two_conversations(self):
         self.assertTrue(os.path.isfile(MODEL), f"no model at {MODEL!r}: tools/setup.sh brings it")
-        self.kill(self.engine(), 5)
-
-    def engine(self, context=1024, sessions=9, **more):
-        extra = "".join(f", {key} = {json.dumps(value)}" for key, value in more.items())
-        return f'{{ type = "llama", model = "{MODEL}", context = {context}, sessions = {sessions}{extra} }}'
-
-    def check_moved(self, running, question, reference, after):
-        """The same again, with the loss of its node after some tokens: nothing but the lag is computed again."""
-        answer = stream(running, question, "moved", lose(running, signal.SIGKILL, after), max_tokens=TOKENS)
-        self.assertEqual(answer.seen, reference.seen)
-        self.assertEqual(answer.end["failovers"], 1)
-        self.assertLessEqual(answer.end["recomputed_tokens"], 8)
-
-    def test_case_37_quantised_kv(self):
-        for kv_type in ("q8_0", "q4_0"):
-            with self.subTest(kv_type), Deployment(nodes=("a", "b"), engine=self.engine(kv_type=kv_type),
-                                                   defaults=PATIENT) as running:
-                reference = stream(running, ask("ALBATROSS"), "reference", max_tokens=TOKENS)
-                self.check_moved(running, ask("ALBATROSS"), reference, 30)
-
-    def test_case_37_another_type_of_kv_is_refused_by_name(self):
-        ports = free_port(), free_port()
-        text = deployment_text(*ports, nodes=("a", "b"), engine=self.engine(kv_type="q8_0"))
-        text = "f16".join(text.rsplit("q8_0", 1))
-        with Deployment(nodes=("a", "b"), links=False, text=text, ports=ports) as running:
-            for standby, mine, theirs in (("a", "q8_0", "f16"), ("b", "f16", "q8_0")):
-                said = f"link refused standby={standby} reason=kv_type: mine {mine}, theirs {theirs}"
-                wait_until(lambda words=said: words in running.logged(), 10, said)
-            self.assertEqual([group["in_sync"] for group in running.status()["groups"]], [[], []])
-
-    def test_case_41_a_standby_whose_cache_is_fragmented(self):
-        """Conversations of random length come and go, more than an engine has places; then a node takes over one that fills
-        two thirds of its context."""
-        context, places, dice = 400, 6, random.Random(41)
-        with Deployment(nodes=("a", "b"), engine=self.engine(context, places), defaults=PATIENT) as running:
-            for number in range(8):
-                stream(running, ask("x" * dice.randrange(1, 60)), f"short {number}", max_tokens=dice.randrange(1, 24))
-            long = [{"role": "user", "content": "Continue: " + "the lamp, the rope, the bell, the sea, " * 16}]
-            reference = stream(running, long, "reference", max_tokens=TOKENS)
-            self.assertGreater(sum(reference.usage), 0.6 * context)
-            self.check_moved(running, long, reference, 10)
+        self.kill(llama(MODEL), 5)
 
 
 if __name__ == "__main__":

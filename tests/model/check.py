@@ -12,6 +12,7 @@ state that it is about; every mutant (a rule switched off) is caught. Needs spin
 Exit status: 0 if all is as expected, 1 if not, 77 if there is no spin or gcc.
 """
 import argparse
+import concurrent.futures
 import dataclasses
 import os
 import re
@@ -231,16 +232,20 @@ def print_row(case, outcome):
 
 
 def check_all(cases, arguments):
-    """Runs the cases in order, prints the table, returns the names of those that came out otherwise than expected."""
+    """Runs the cases, prints the table in order, returns the names of those that came out otherwise than expected."""
     print(f"{'name':<22} {'expected':<8} {'result':<10} {'states':>10} {'depth':>8} {'seconds':>8} {'MB':>8}")
     failed = []
     memory_mb, limit_s = (MEMORY_LONG_MB, LONGEST_LONG_S) if arguments.long else (MEMORY_MB, LONGEST_S)
-    for case in cases:
+
+    def run_one(case):
         with tempfile.TemporaryDirectory(prefix="baton_model_") as folder:
-            outcome = check(case, arguments.keep or folder, memory_mb, limit_s)
-        print_row(case, outcome)
-        if not as_expected(case, outcome):
-            failed.append(case.name)
+            return check(case, arguments.keep or folder, memory_mb, limit_s)
+
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for case, outcome in zip(cases, pool.map(run_one, cases)):
+            print_row(case, outcome)
+            if not as_expected(case, outcome):
+                failed.append(case.name)
     return failed
 
 
@@ -257,6 +262,7 @@ def parse_arguments():
     parser.add_argument("--long", action="store_true", help="larger sizes as well")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this configuration or mutant")
     parser.add_argument("--keep", metavar="DIRECTORY", help="where to leave the checker and the trail; with one --only")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many at once; each may take the memory of one")
     parser.add_argument("--list", action="store_true", help="print the names and what they are for")
     arguments = parser.parse_args()
     if arguments.keep:

@@ -1,6 +1,13 @@
 """Deployment files."""
+import json
 
 TOY = '{ type = "toy", sessions = 12, decode_us = 2000 }'
+
+
+def llama(model, context=1024, sessions=9, **more):
+    """The engine of a real model."""
+    extra = "".join(f", {key} = {json.dumps(value)}" for key, value in more.items())
+    return f'{{ type = "llama", model = "{model}", context = {context}, sessions = {sessions}{extra} }}'
 
 
 def address(of):

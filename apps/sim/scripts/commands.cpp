@@ -109,6 +109,7 @@ result<void> interpreter::cluster_of(const command_line& line) {
   given.take("late_writes", late_writes);
   given.take("other_weights", other);
   given.take("without", without);
+  given.take("violates", to_violate_);
   if (const auto all = given.rest(); !all) return all.failure();
   const auto rule = actors::protocol::parse_commit_rule(commit);
   if (!rule) return rule.failure();

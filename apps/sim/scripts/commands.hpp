@@ -23,6 +23,8 @@ class interpreter {
   /// `invalid_argument` for a command that cannot be; `timed_out` if what it waits for does not come;
   /// `conflict` if it expects what is not so.
   result<void> run(std::string_view line);
+  /// The invariant that the script is to violate, since a rule is left out; empty: none.
+  [[nodiscard]] const std::string& to_violate() const noexcept { return to_violate_; }
   /// What a checker has found; empty if nothing.
   [[nodiscard]] std::string fault() const { return stage_ ? stage_->fault() : std::string{}; }
 
@@ -60,6 +62,7 @@ class interpreter {
 
   std::function<void(const std::string&)> print_;
   std::unique_ptr<stage> stage_;
+  std::string to_violate_;
 };
 
 }  // namespace baton::apps::sim::scripts

@@ -34,16 +34,20 @@ script_outcome run_script(std::string_view text) {
   std::string output;
   interpreter runs{[&output](const std::string& line) { output += line + "\n"; }};
   const auto lines = lines_of(text);
+  bool violated = false;  // as it is to be: that is the end of it
   std::size_t at = 0;
   while (at < lines.size()) {
     bool any = false;
     output.clear();
     for (; at < lines.size() && lines[at] != separator; ++at) {
       out.text += lines[at] + "\n";
-      if (!is_command(lines[at]) || !out.broken.empty()) continue;
+      if (!is_command(lines[at]) || !out.broken.empty() || violated) continue;
       any = true;
       const auto done = runs.run(lines[at]);
-      if (!done)
+      violated = !runs.to_violate().empty() && runs.fault().starts_with(runs.to_violate() + ":");
+      if (violated)
+        output += "violation: " + runs.fault() + "\n";
+      else if (!done)
         out.broken = "line " + std::to_string(at + 1) + ": " + lines[at] + ": " + done.failure().what;
       else if (!runs.fault().empty())
         out.broken = "line " + std::to_string(at + 1) + ": " + lines[at] + ": violation: " + runs.fault();
@@ -54,6 +58,8 @@ script_outcome run_script(std::string_view text) {
     while (at < lines.size() && !lines[at].empty())
       ++at;
   }
+  if (out.broken.empty() && !violated && !runs.to_violate().empty())
+    out.broken = "the end: " + runs.to_violate() + " has not been violated";
   return out;
 }
 
