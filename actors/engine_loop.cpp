@@ -1,6 +1,7 @@
 #include "actors/engine_loop.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "actors/engines/sampler.hpp"
@@ -126,25 +127,28 @@ position engine_loop::missing(session_id session, const running& it) const {
 }
 
 /// Herd control: of the sessions with more than the newest token to evaluate (prompts, and turns taken over),
-/// the one that came first and the one with least to do. However many come at once, those that generate wait
-/// for two batches at most, short ones are quick, and none starves.
+/// the one that came first, and of the others the one with least to do. However many come at once, those that
+/// generate wait for two batches at most, short ones are quick, and none starves.
 std::array<session_id, 2> engine_loop::choose_catching_up() const {
-  const running* first = nullptr;
-  std::pair<position, protocol::run_number> least{};
+  using work = std::pair<position, protocol::run_number>;
+  constexpr work most{std::numeric_limits<position>::max(), 0};
   std::array<session_id, 2> chosen{};
-  for (const session_id session : order_) {
-    const running& it = runs_.at(session);
-    const std::pair work{missing(session, it), it.run};
-    if (work.first <= 1 || !runnable(it)) continue;
-    if (first == nullptr || work < least) {
-      least = work;
-      chosen[1] = session;
+  const auto take_least = [&](session_id& into, const auto& work_of) {
+    work least = most;
+    for (const session_id session : order_) {
+      const running& it = runs_.at(session);
+      if (missing(session, it) <= 1 || !runnable(it) || session == chosen[0] || work_of(session, it) >= least)
+        continue;
+      least = work_of(session, it);
+      into = session;
     }
-    if (first == nullptr || it.run < first->run) {
-      first = &it;
-      chosen[0] = session;
-    }
-  }
+  };
+  session_id first{};
+  take_least(first, [](session_id, const running& it) { return work{0, it.run}; });
+  chosen[0] = first;
+  take_least(chosen[1], [this](session_id session, const running& it) {
+    return work{missing(session, it), it.run};
+  });
   return chosen;
 }
 

@@ -234,12 +234,21 @@ struct gateway_state {
     using nlohmann::json;
     const gateway_core::counters& counted = core->counted();
     json out;
-    out["gateway"] = {
-        {"name", self_id.name},           {"sessions", core->sessions()}, {"open_turns", core->open_turns()},
-        {"turns", counted.turns},         {"finished", counted.finished}, {"failed", counted.failed},
-        {"cancelled", counted.cancelled}, {"tokens", counted.tokens},     {"duplicates", counted.duplicates},
-        {"stale", counted.stale},         {"diverged", counted.diverged}, {"seals", counted.seals},
-        {"reopened", counted.reopened},   {"poisoned", counted.poisoned}};
+    out["gateway"] = {{"name", self_id.name},
+                      {"sessions", core->sessions()},
+                      {"open_turns", core->open_turns()},
+                      {"turns", counted.turns},
+                      {"refused", counted.refused},
+                      {"finished", counted.finished},
+                      {"failed", counted.failed},
+                      {"cancelled", counted.cancelled},
+                      {"tokens", counted.tokens},
+                      {"duplicates", counted.duplicates},
+                      {"stale", counted.stale},
+                      {"diverged", counted.diverged},
+                      {"seals", counted.seals},
+                      {"reopened", counted.reopened},
+                      {"poisoned", counted.poisoned}};
     out["cluster"] = json::parse(cluster_status, nullptr, false);
     const std::string status = out.dump();
     const std::string metrics = metrics_text();
@@ -256,9 +265,12 @@ struct gateway_state {
              " " + std::to_string(value) + "\n";
     };
     add("baton_gateway_turns_total", "counter", "Turns opened by clients.", counted.turns);
+    add("baton_gateway_turns_refused_total", "counter",
+        "Requests that were no turn: refused before they began.", counted.refused);
     add("baton_gateway_turns_finished_total", "counter", "Turns that ended as they should.",
         counted.finished);
-    add("baton_gateway_turns_failed_total", "counter", "Turns that ended with an error.", counted.failed);
+    add("baton_gateway_turns_failed_total", "counter", "Turns that began and ended with an error.",
+        counted.failed);
     add("baton_gateway_turns_poisoned_total", "counter", "Turns refused because nodes died of them.",
         counted.poisoned);
     add("baton_gateway_turns_cancelled_total", "counter", "Turns whose client left.", counted.cancelled);

@@ -88,7 +88,7 @@ seal_reply gateway_core::on_seal(const seal& order, time_point now) {
   for (const auto& [id, turn] : turns_) {
     if (turn->session().group != order.group) continue;
     turn->unserve(now);
-    if (is_held_back(*turn, order.owner)) {
+    if (is_held_back(*turn, order.owner, now)) {
       turn->retry_at = now + suspect_held_for;
       continue;
     }
@@ -109,7 +109,7 @@ seal_reply gateway_core::on_seal(const seal& order, time_point now) {
 // --- turns, from clients -----------------------------------------------------------------------------------
 
 void gateway_core::refuse(const completion_service::receiver& events, const error& why) {
-  ++counters_.failed;
+  ++counters_.refused;
   events(turn_failed{why});
 }
 
@@ -179,7 +179,7 @@ void gateway_core::begin(std::unique_ptr<gateway_turn> turn, const turn_header& 
   turn->waiting_since = now;
   handles_[turn->handle()] = session.id;
   gateway_turn& placed = *(turns_[session.id] = std::move(turn));
-  if (is_known_poison(session, now)) return fail_poisoned(placed, now, effects);
+  if (is_refused_as_poison(placed, now)) return fail_poisoned(placed, now, effects);
   ask(placed, session.stream.piece_for({header.base, session.stream.log().chain_at(header.base)}), now,
       effects);
 }
@@ -210,6 +210,11 @@ gateway_effects gateway_core::on_tick(time_point now) {
     } else if (now - turn.waiting_since > leases_until_unavailable * how_.lease) {
       fail(turn, error{turn.refusal}, now, effects);
     } else if (now >= turn.retry_at && !turn.asking) {
+      const process_id* owner = routes_.owner_of(turn.session().group);
+      if (owner != nullptr && another_suspect_is_at(*owner, turn, now)) {
+        turn.waiting_since = now;
+        continue;
+      }
       ++counters_.reopened;
       const auto& log = turn.session().stream.log();
       ask(turn, log.piece_from(log.last_turn()->base), now, effects);
@@ -253,25 +258,54 @@ bool gateway_core::is_poisoned(const gateway_turn& turn) const {
   return how_.poison_after > 0 && turn.watch.deaths() >= how_.poison_after;
 }
 
+/// Suspects go to a node one at a time: if it dies, it is known of which, and the others have done nothing.
+bool gateway_core::another_suspect_is_at(const process_id& node, const gateway_turn& turn,
+                                         time_point now) const {
+  if (how_.poison_after == 0 || turn.watch.possible_deaths(node) == 0) return false;
+  return std::any_of(turns_.begin(), turns_.end(), [&](const auto& it) {
+    const gateway_turn& other = *it.second;
+    const bool out = other.asking || other.served != epoch{} || now < other.retry_at;
+    return &other != &turn && out && other.watch.silent_at(node) && other.watch.possible_deaths(node) > 0;
+  });
+}
+
 /// Whether a new owner shall not have it at once: it may be poison, which the next view will say, or there
-/// are others in its group that can get on before it does more harm.
-bool gateway_core::is_held_back(const gateway_turn& turn, const process_id& owner) const {
+/// are others in its group that can get on before it does more harm, or another that may be poison is there.
+bool gateway_core::is_held_back(const gateway_turn& turn, const process_id& owner, time_point now) const {
   const std::uint32_t deaths = turn.watch.possible_deaths(owner);
   if (deaths == 0 || how_.poison_after == 0) return false;
-  return deaths >= how_.poison_after || std::any_of(turns_.begin(), turns_.end(), [&](const auto& it) {
+  return deaths >= how_.poison_after || another_suspect_is_at(owner, turn, now) ||
+         std::any_of(turns_.begin(), turns_.end(), [&](const auto& it) {
            return it.second->session().group == turn.session().group &&
                   it.second->watch.possible_deaths(owner) == 0;
          });
 }
 
-bool gateway_core::is_known_poison(const gateway_session& session, time_point now) {
-  std::erase_if(poison_, [&](const auto& it) { return it.second <= now; });
-  return !poison_.empty() && poison_.contains(hash_of_prompt(session));
+/// Two nodes that are lost at once may make a prompt look like poison: it gets another chance, once, when
+/// that costs one node of many.
+bool gateway_core::is_refused_as_poison(gateway_turn& turn, time_point now) {
+  std::erase_if(poison_, [&](const auto& it) { return it.second.forgotten_at <= now; });
+  if (poison_.empty()) return false;
+  const auto known = poison_.find(hash_of_prompt(turn.session()));
+  if (known == poison_.end()) return false;
+  const auto& nodes = routes_.view().nodes;
+  const bool whole = nodes.size() > 1 && std::ranges::all_of(nodes, &node_view::alive);
+  if (!whole || std::exchange(known->second.tried_again, true)) return true;
+  turn.watch.suspect(how_.poison_after - 1);
+  turn.known_poison = known->first;
+  return false;
+}
+
+/// Its owner gets on with it: it is not what kills.
+void gateway_core::note_progress(gateway_turn& turn) {
+  turn.watch.on_progress();
+  if (const auto known = std::exchange(turn.known_poison, std::nullopt)) poison_.erase(*known);
 }
 
 void gateway_core::fail_poisoned(gateway_turn& turn, time_point now, gateway_effects& effects) {
   ++counters_.poisoned;
-  if (poison_.size() < most_poison) poison_[hash_of_prompt(turn.session())] = now + how_.poison_remembered;
+  if (poison_.size() < most_poison)
+    poison_[hash_of_prompt(turn.session())].forgotten_at = now + how_.poison_remembered;
   fail(
       turn,
       {errc::poisoned, "the nodes that ran this request died of it one after the other; it is not run again"},
@@ -348,6 +382,10 @@ gateway_effects gateway_core::on_tokens(const turn_tokens& tokens, time_point no
   const auto found = turns_.find(tokens.session);
   if (found == turns_.end()) return effects;
   gateway_turn& turn = *found->second;
+  if (tokens.tokens.empty() && !tokens.last) {
+    if (tokens.epoch >= sealed(tokens.group) && tokens.turn == turn.number()) turn.watch.on_rows(tokens.rows);
+    return effects;
+  }
   std::size_t fresh = 0;
   using verdict = protocol::client_stream::verdict;
   switch (turn.session().stream.accept(tokens, sealed(tokens.group), fresh)) {
@@ -372,7 +410,7 @@ gateway_effects gateway_core::on_tokens(const turn_tokens& tokens, time_point no
   turn.served = tokens.epoch;
   counters_.tokens += fresh;
   const process_id* owner = routes_.owner_of(tokens.group);
-  if (fresh > 0) turn.watch.on_progress();
+  if (fresh > 0) note_progress(turn);
   if (turn.released(tokens, fresh, owner == nullptr ? std::string{} : owner->name, *text_))
     finish(turn, tokens, now, effects);
   return effects;

@@ -59,15 +59,16 @@ class gateway_core {
     process_id self;
     std::chrono::milliseconds lease = limits::lease;  ///< a turn that nobody serves fails after three
     std::uint64_t seed = 0;                           ///< of the ids of sessions
-    /// A turn fails when so many nodes have died of it (`poison_watch`), and its prompt is refused for
-    /// `poison_remembered` from then on; 0: never.
+    /// A turn fails when so many nodes have died of it (`poison_watch`), and its prompt is remembered for
+    /// `poison_remembered`: it is refused while any node is missing, may kill one more when all are back, and
+    /// is refused from then on; 0: never.
     std::uint32_t poison_after = 2;
     std::chrono::milliseconds poison_remembered{600'000};
   };
 
   struct counters {
-    std::uint64_t turns = 0, finished = 0, failed = 0, cancelled = 0, tokens = 0, duplicates = 0, stale = 0,
-                  diverged = 0, seals = 0, reopened = 0, poisoned = 0;
+    std::uint64_t turns = 0, refused = 0, finished = 0, failed = 0, cancelled = 0, tokens = 0, duplicates = 0,
+                  stale = 0, diverged = 0, seals = 0, reopened = 0, poisoned = 0;
   };
 
   gateway_core(options how, std::shared_ptr<const engines::tokenizer> text);
@@ -126,9 +127,12 @@ class gateway_core {
   /// lack.
   void ask(gateway_turn& turn, session_piece piece, time_point now, gateway_effects& effects);
   static bool may_pass(const error& refusal, gateway_turn& turn);
-  [[nodiscard]] bool is_held_back(const gateway_turn& turn, const process_id& owner) const;
+  [[nodiscard]] bool is_held_back(const gateway_turn& turn, const process_id& owner, time_point now) const;
+  [[nodiscard]] bool another_suspect_is_at(const process_id& node, const gateway_turn& turn,
+                                           time_point now) const;
   [[nodiscard]] bool is_poisoned(const gateway_turn& turn) const;
-  [[nodiscard]] bool is_known_poison(const gateway_session& session, time_point now);
+  [[nodiscard]] bool is_refused_as_poison(gateway_turn& turn, time_point now);
+  void note_progress(gateway_turn& turn);
   void fail_poisoned(gateway_turn& turn, time_point now, gateway_effects& effects);
   void tell_of_end(const gateway_turn& turn, position keep, gateway_effects& effects) const;
   void on_reply(gateway_turn& turn, const open_turn_reply& reply, epoch asked, time_point now,
@@ -151,7 +155,11 @@ class gateway_core {
   gateway_routes routes_;
   std::vector<process_id> unreachable_;
   std::map<group_id, epoch> sealed_;
-  std::map<std::uint64_t, time_point> poison_;  // prompts by hash, and when they are forgotten
+  struct poison {
+    time_point forgotten_at{};
+    bool tried_again = false;
+  };
+  std::map<std::uint64_t, poison> poison_;  // prompts, by hash
 };
 
 }  // namespace baton::actors

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "actors/completion_service.hpp"
@@ -50,6 +51,7 @@ class gateway_turn {
   time_point retry_at{};
   bool asking = false;  ///< an open_turn is under way
   protocol::poison_watch watch;
+  std::optional<std::uint64_t> known_poison;  ///< its prompt, by hash, if it is on its second chance
   /// What a client is told if nobody serves it in time.
   error refusal{errc::unavailable, "no node can serve this conversation now"};
 

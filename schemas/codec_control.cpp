@@ -282,6 +282,7 @@ static void put(TurnTokens::Builder to, const turn_tokens& from) {
   to.setEvaluatedTokens(from.evaluated_tokens);
   to.setRecomputedTokens(from.recomputed_tokens);
   to.setCachedTokens(from.cached_tokens);
+  to.setRows(from.rows);
 }
 
 static void get(TurnTokens::Reader from, turn_tokens& to) {
@@ -302,6 +303,7 @@ static void get(TurnTokens::Reader from, turn_tokens& to) {
   to.evaluated_tokens = from.getEvaluatedTokens();
   to.recomputed_tokens = from.getRecomputedTokens();
   to.cached_tokens = from.getCachedTokens();
+  to.rows = from.getRows();
   if (!to.reports.empty() && to.reports.size() != to.tokens.size())
     throw bad_value{"reports do not match tokens"};
 }

@@ -149,6 +149,7 @@ struct TurnTokens {
   evaluatedTokens @10 :UInt64;
   recomputedTokens @11 :UInt64;
   cachedTokens @12 :UInt32;
+  rows @13 :UInt32;
 }
 
 struct TurnFailure {

@@ -205,7 +205,7 @@ struct token_report {
   friend bool operator==(const token_report&, const token_report&) = default;
 };
 
-/// Committed tokens of a turn.
+/// Committed tokens of a turn; or none, and not the end: a sign that its owner gets on with evaluating it.
 struct turn_tokens {
   group_id group{};
   baton::epoch epoch{};
@@ -220,6 +220,7 @@ struct turn_tokens {
   std::uint64_t evaluated_tokens = 0;
   std::uint64_t recomputed_tokens = 0;
   std::uint32_t cached_tokens = 0;  ///< as in `open_turn_reply`: a turn that a seal has opened gets no other
+  position rows = 0;                ///< of the session that the owner's engine has
 
   friend bool operator==(const turn_tokens&, const turn_tokens&) = default;
 };

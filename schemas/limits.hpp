@@ -51,6 +51,8 @@ inline constexpr std::size_t session_turns = 1U << 14;
 
 /// Tokens an engine may run ahead of what is committed before it waits: bounds the unreleased tail.
 inline constexpr std::uint32_t uncommitted_tokens = 256;
+/// Rows after which an owner that makes no token says that it gets on, see `turn_tokens`.
+inline constexpr std::uint32_t progress_rows = 64;
 /// Rows of one delta: larger backfills are cut, so that one session's history never blocks the link for long.
 inline constexpr std::uint32_t delta_tokens = 64;
 /// Deltas in flight per link. With the 2 MiB of a block of a large model this is 16 MiB, several round trips'

@@ -9,16 +9,25 @@
 
 namespace baton::actors::protocol {
 
-/// Counts the nodes that died while they had one turn and had made no token of it: what a request looks like
-/// that kills, or stalls, whoever runs it. A node that gave the turn up by a planned move does not count, nor
-/// does one that had made a token first: a turn that gets on is not what kills. Pure; not thread-safe.
+/// Counts the nodes that died at the same point of one turn: what a request looks like that kills, or stalls,
+/// whoever runs it. A node that gave the turn up by a planned move does not count, nor does one that had made
+/// a token first: a turn that gets on is not what kills. While the prompt is evaluated, nodes that died
+/// before the furthest row that anybody has reached do not count either. Pure; not thread-safe.
 class poison_watch {
  public:
   /// `owner` has the turn from now on.
   void on_taken(const process_id& owner) {
     owner_ = owner;
-    if (owner != productive_ && std::find(silent_.begin(), silent_.end(), owner) == silent_.end())
-      silent_.push_back(owner);
+    if (owner != productive_ && !has_been_silent(owner)) silent_.push_back(owner);
+  }
+  /// So many nodes may have died of it before it began.
+  void suspect(std::uint32_t deaths) noexcept { deaths_ = deaths; }
+  /// Who has it now has evaluated its rows up to here.
+  void on_rows(position rows) {
+    if (rows <= furthest_) return;
+    furthest_ = rows;
+    deaths_ = 0;
+    std::erase_if(silent_, [this](const process_id& node) { return node != owner_; });
   }
   /// Who has it now has made a token.
   void on_progress() {
@@ -38,18 +47,27 @@ class poison_watch {
     });
   }
 
-  /// Since the last token.
+  /// At the point where the turn is.
   [[nodiscard]] std::uint32_t deaths() const noexcept { return deaths_; }
   /// How many that may be, if those whose place `next` takes have died as well.
   [[nodiscard]] std::uint32_t possible_deaths(const process_id& next) const {
     const auto others = silent_.size() - static_cast<std::size_t>(std::ranges::count(silent_, next));
     return deaths_ + static_cast<std::uint32_t>(others);
   }
+  /// Whether `node` has it now, and has got on with it in no way.
+  [[nodiscard]] bool silent_at(const process_id& node) const {
+    return owner_ == node && has_been_silent(node);
+  }
 
  private:
+  [[nodiscard]] bool has_been_silent(const process_id& node) const {
+    return std::ranges::count(silent_, node) > 0;
+  }
+
   process_id owner_;
   process_id productive_;           // made the last token
-  std::vector<process_id> silent_;  // have had it since, and made none; not known to be dead
+  std::vector<process_id> silent_;  // have had it since, and got no further; not known to be dead
+  position furthest_ = 0;
   std::uint32_t deaths_ = 0;
 };
 

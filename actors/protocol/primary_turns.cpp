@@ -269,6 +269,7 @@ primary_effects primary_table::on_step(const engine_step& step, bool lease_valid
   primary_effects effects;
   served* session = find_session(step.session);
   if (session == nullptr || session->run == 0 || session->run != step.run) return effects;
+  const bool gets_on = step.rows / limits::progress_rows != session->rows / limits::progress_rows;
   session->rows = step.rows;
   session->evaluated = session->evaluated_before + step.evaluated;
   session->finished = step.finished;
@@ -282,6 +283,10 @@ primary_effects primary_table::on_step(const engine_step& step, bool lease_valid
       ++counters_.tokens;
       replicate(*session, find_group(session->group)->record.epoch, {std::move(record)}, effects);
     }
+  }
+  if (gets_on && !step.has_token && session->live) {
+    turn_tokens sign = message_of(*session, session->released);
+    effects.emplace_back(emit_tokens{session->gateway, std::move(sign)});
   }
   release(*session, effects);
   if (step.paused) on_paused(*session, now, effects);
@@ -338,6 +343,25 @@ std::uint32_t primary_table::lag_of(const served& session) const {
   return lag;
 }
 
+/// To the gateway: the tokens that have not been released before, up to `upto`.
+turn_tokens primary_table::message_of(const served& session, position upto) const {
+  turn_tokens out;
+  out.group = session.group;
+  out.epoch = epoch_of(session.group);
+  out.session = session.log.session();
+  out.turn = session.log.last_turn()->number;
+  out.first = session.released;
+  out.chain_before = session.log.chain_at(session.released);
+  const auto tokens = session.log.tokens().subspan(session.released, upto - session.released);
+  out.tokens.assign(tokens.begin(), tokens.end());
+  out.lag_tokens = lag_of(session);
+  out.evaluated_tokens = session.evaluated;
+  out.recomputed_tokens = session.recomputed;
+  out.cached_tokens = session.cached;
+  out.rows = session.rows;
+  return out;
+}
+
 void primary_table::release(served& session, primary_effects& effects) {
   const owned_group* group = find_group(session.group);
   if (!session.live || group->state == phase::taking) return;
@@ -353,24 +377,12 @@ void primary_table::release(served& session, primary_effects& effects) {
   const position upto = rule.committed(session.log.length(), waited_for(session));
   const bool last = session.finished && upto == session.log.length();
   if (upto <= session.released && !last) return;
-  turn_tokens out;
-  out.group = session.group;
-  out.epoch = group->record.epoch;
-  out.session = session.log.session();
-  out.turn = session.log.last_turn()->number;
-  out.first = session.released;
-  out.chain_before = session.log.chain_at(session.released);
-  const auto tokens = session.log.tokens().subspan(session.released, upto - session.released);
-  out.tokens.assign(tokens.begin(), tokens.end());
+  turn_tokens out = message_of(session, upto);
+  out.last = last;
   if (session.log.last_turn()->parameters.sampling.logprobs)
     for (position at = session.released; at < upto; ++at)
       out.reports.push_back(session.reports[at]);
   session.reports.erase(session.reports.begin(), session.reports.lower_bound(upto));
-  out.lag_tokens = lag_of(session);
-  out.last = last;
-  out.evaluated_tokens = session.evaluated;
-  out.recomputed_tokens = session.recomputed;
-  out.cached_tokens = session.cached;
   counters_.released += out.tokens.size();
   session.released = upto;
   effects.emplace_back(emit_tokens{session.gateway, std::move(out)});

@@ -1,5 +1,7 @@
 """A request that kills the node that runs it: it is given up, its neighbours and the rest of the nodes live."""
+import signal
 import threading
+import time
 
 import openai
 
@@ -37,6 +39,31 @@ class Poison(Case):
                 self.check_refused(running, streaming)
                 self.assertEqual(stream(running, QUESTION, "later", max_tokens=600).seen, reference.seen)
                 self.assertEqual(len(self.alive(running)), 1)
+
+    def test_two_losses_during_long_prompts_are_no_poison(self):
+        """Each owner gets on with them before it is lost."""
+        prompts = [[{"role": "user", "content": f"Town {number} has a mill, a church and a river. " * 60}] for number in range(3)]
+        with Deployment(engine='{ type = "toy", sessions = 12, decode_us = 1000 }', defaults=PATIENT) as running:
+            references = [stream(running, prompt, max_tokens=5) for prompt in prompts]
+            answers = {}
+            askers = [threading.Thread(target=lambda of=number: answers.update(
+                {of: stream(running, prompts[of], f"disturbed {of}", max_tokens=5)})) for number in range(3)]
+            for asker in askers:
+                asker.start()
+            for _ in range(2):
+                serving = []
+
+                def owner(found=serving):
+                    found[:] = [group["owner"] for group in running.status()["groups"]
+                                if group["owner"] in self.alive(running) and group.get("sessions")]
+                    return found
+
+                wait_until(owner, 5, "somebody serves")
+                time.sleep(0.8)  # how long it serves: a dozen batches of all three
+                running.signal(serving[0], signal.SIGKILL)
+            for asker in askers:
+                asker.join()
+            self.assertEqual([answers[number].seen for number in range(3)], [it.seen for it in references])
 
     def test_it_is_run_again_for_ever_if_so_configured(self):
         with Deployment(engine=ENGINE, defaults=PATIENT, more={"edge": "poison_after = 0"}) as running:

@@ -175,6 +175,8 @@ std::string wording::say(const open_turn_reply& it) const {
   return "refused: " + std::string{name_of(it.refusal)} + ", has " + text(it.have.length);
 }
 std::string wording::say(const turn_tokens& it) const {
+  if (it.tokens.empty() && !it.last)
+    return under(it.epoch) + " " + name(it.session) + " turn " + text(it.turn) + " rows " + text(it.rows);
   return under(it.epoch) + " " + name(it.session) + " turn " + text(it.turn) + " tokens " +
          range(it.first, it.first + static_cast<position>(it.tokens.size())) + (it.last ? " last" : "");
 }

@@ -141,6 +141,15 @@ TEST_CASE("engine_loop: of those that catch up, the first and the shortest go on
   CHECK(it.step(100) == "a40 a. b40 b.");
 }
 
+TEST_CASE("engine_loop: who came first and has least to do as well does not keep the other place") {
+  loop_bench it;
+  it.run(1, 40, 1);
+  it.run(2, 80, 1);  // taken over, say
+  it.step(10);
+  CHECK(it.engine.length(session_id{1}) == 20);
+  CHECK(it.engine.length(session_id{2}) == 20);
+}
+
 TEST_CASE("engine_loop: where sessions share batches, at most two of a batch catch up") {
   loop_bench it(8);
   it.run(1, 1, 100);

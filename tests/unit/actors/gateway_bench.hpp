@@ -95,6 +95,13 @@ struct gateway_bench {
     move_to(heir, under);
   }
 
+  /// All nodes are back, and `owner_now` has the group.
+  void revive(const process_id& owner_now, epoch under) {
+    for (node_view& it : view.nodes)
+      it.alive = true;
+    move_to(owner_now, under);
+  }
+
   std::string note(const actors::gateway_effects& effects) {
     for (const actors::gateway_effect& effect : effects)
       if (const auto* asked = std::get_if<actors::ask_owner>(&effect)) {
@@ -159,6 +166,19 @@ struct gateway_bench {
     const auto part = owner.tokens().subspan(first);
     out.tokens.assign(part.begin(), part.end());
     return out;
+  }
+
+  /// The owner says that it has evaluated so many rows, and has no token yet.
+  [[nodiscard]] turn_tokens sign(position rows, epoch under) const {
+    turn_tokens out = from_owner(owner.length(), under);
+    out.rows = rows;
+    return out;
+  }
+
+  /// The owner is the one that a seal has given this turn.
+  void adopt(const open_turn& given) {
+    owner = actors::protocol::session_log{given.history.session, 77};
+    REQUIRE(owner.adopt(given.history).ok());
   }
 
   std::string hear(const turn_tokens& tokens) { return note(core.on_tokens(tokens, now)); }

@@ -56,7 +56,7 @@ TEST_CASE("gateway_core: requests that no turn comes of") {
     CHECK(it.submit("hello", actors::turn_handle{2}).empty());
     CHECK(it.shown == "[started][conflict]");
   }
-  CHECK(it.core.counted().failed == 1);
+  CHECK(it.core.counted().refused == 1);
 }
 
 TEST_CASE("gateway_core: what owners send is judged") {
@@ -149,12 +149,36 @@ TEST_CASE("gateway_core: a request that nodes die of is not run a third time") {
   CHECK(it.tick(50ms) == "failed poisoned; tell c keep 2");
   CHECK(it.shown == "[started][poisoned]");
   CHECK(it.core.counted().poisoned == 1);
-  // Nor when the client asks again, in whatever session; later it may.
+  // Nor when the client asks again, in whatever session.
   CHECK(it.submit("hi", actors::turn_handle{2}, "t") == "failed poisoned; tell c keep 2");
   CHECK(it.submit("ho", actors::turn_handle{3}, "u") == "ask c 0+2");
   CHECK(it.owner.session() != session);
   it.tick(11min);
   CHECK(it.submit("hi", actors::turn_handle{4}, "v").find("ask c 0+2") != std::string::npos);
+}
+
+TEST_CASE("gateway_core: what looked like poison gets another chance, once, when all nodes are back") {
+  gateway_bench it;
+  it.begin();
+  it.lose(node_a, node_b, epoch{6});
+  CHECK(it.core.on_seal({group, epoch{6}, node_b, {}}, it.now).turns.size() == 1);
+  it.lose(node_b, node_c, epoch{7});
+  CHECK(it.tick(50ms) == "failed poisoned; tell c keep 2");
+  it.revive(node_c, epoch{8});
+  CHECK(it.submit("hi", actors::turn_handle{2}, "t") == "ask c 0+2");
+  SECTION("if it gets on, it is no poison") {
+    it.accept();
+    it.generate("x");
+    it.hear(it.from_owner(2, epoch{8}));
+    CHECK(it.submit("hi", actors::turn_handle{3}, "u") == "ask c 0+2");
+    CHECK(it.submit("hi", actors::turn_handle{4}, "v") == "ask c 0+2");
+  }
+  SECTION("if not, that was it") {
+    it.lose(node_c, node_d, epoch{9});
+    CHECK(it.tick(50ms) == "failed poisoned; tell d keep 2");
+    it.revive(node_d, epoch{10});
+    CHECK(it.submit("hi", actors::turn_handle{3}, "u") == "failed poisoned; tell d keep 2");
+  }
 }
 
 TEST_CASE("gateway_core: a node may die of a request before it can say that it has taken it") {
@@ -240,6 +264,60 @@ TEST_CASE("gateway_core: others of the group get on before what may be poison") 
   CHECK(it.tick(199ms).empty());
   CHECK(it.tick(1ms) == "ask b 0+2");
   CHECK(it.owner.session() == poison);
+}
+
+TEST_CASE("gateway_core: who gets on with a prompt does not die of where another one did") {
+  gateway_bench it;
+  it.begin();
+  it.hear(it.sign(64, epoch{5}));
+  it.lose(node_a, node_b, epoch{6});
+  REQUIRE(it.core.on_seal({group, epoch{6}, node_b, {}}, it.now).turns.size() == 1);
+  SECTION("further") {
+    it.hear(it.sign(128, epoch{6}));
+    it.lose(node_b, node_c, epoch{7});
+    CHECK(it.core.on_seal({group, epoch{7}, node_c, {}}, it.now).turns.size() == 1);
+    CHECK(it.tick(50ms).empty());
+    SECTION("until somebody dies there, too") {
+      it.lose(node_c, node_d, epoch{8});
+      CHECK(it.core.on_seal({group, epoch{8}, node_d, {}}, it.now).turns.empty());
+      CHECK(it.tick(50ms) == "failed poisoned; tell d keep 2");
+    }
+  }
+  SECTION("no further") {
+    it.hear(it.sign(64, epoch{6}));
+    it.hear(it.sign(128, epoch{5}));  // late, of the first
+    it.lose(node_b, node_c, epoch{7});
+    CHECK(it.core.on_seal({group, epoch{7}, node_c, {}}, it.now).turns.empty());
+    CHECK(it.tick(50ms) == "failed poisoned; tell c keep 2");
+  }
+  CHECK(it.shown.starts_with("[started]"));
+}
+
+TEST_CASE("gateway_core: of several that may be poison one is run at a time") {
+  gateway_bench it;
+  it.begin();
+  CHECK(it.submit("ho", actors::turn_handle{2}, "t") == "ask a 0+2");
+  CHECK(it.accept().empty());
+  it.lose(node_a, node_b, epoch{6});
+  const seal_reply reply = it.core.on_seal({group, epoch{6}, node_b, {}}, it.now);
+  REQUIRE(reply.turns.size() == 1);
+  const session_id first = reply.turns[0].history.session;
+  CHECK(it.tick(300ms).empty());
+  SECTION("the next once it has got on") {
+    it.adopt(reply.turns[0]);
+    it.generate("x");
+    it.hear(it.from_owner(2, epoch{6}));
+    CHECK(it.tick(50ms) == "ask b 0+2");
+    CHECK(it.owner.session() != first);
+  }
+  SECTION("if the node dies, it was of that one") {
+    it.lose(node_b, node_c, epoch{7});
+    const seal_reply after = it.core.on_seal({group, epoch{7}, node_c, {}}, it.now);
+    REQUIRE(after.turns.size() == 1);
+    CHECK(after.turns[0].history.session != first);
+    CHECK(it.tick(50ms).find("failed poisoned") == 0);
+    CHECK(it.core.open_turns() == 1);
+  }
 }
 
 TEST_CASE("gateway_core: an owner that has sealed and brings no token is asked: its answer may be lost") {

@@ -288,7 +288,8 @@ inline std::vector<turn_tokens> samples() {
                                 true,
                                 1000,
                                 10,
-                                900},
+                                900,
+                                940},
                                {group_id{max64},
                                 epoch{max64},
                                 session_id{max64},
@@ -301,6 +302,7 @@ inline std::vector<turn_tokens> samples() {
                                 true,
                                 max64,
                                 max64,
+                                max32,
                                 max32}};
   turn_tokens many = out[1];
   many.tokens.assign(5000, 1);
