@@ -163,8 +163,10 @@ void graph_reader::read_defaults(table_reader& top) {
   if (graph_.suspect_after <= graph_.heartbeat)
     from.refuse("suspect_ms", "expected more than heartbeat_ms, which is " + beat + ", found " +
                                   std::to_string(graph_.suspect_after.count()));
-  if (graph_.lease <= graph_.heartbeat)
-    from.refuse("lease_ms", "expected more than heartbeat_ms, which is " + beat + ", found " +
+  // Shorter, and an owner falls silent before anybody thinks of taking its place.
+  if (graph_.lease < graph_.suspect_after)
+    from.refuse("lease_ms", "expected at least suspect_ms, which is " +
+                                std::to_string(graph_.suspect_after.count()) + ", found " +
                                 std::to_string(graph_.lease.count()));
   from.refuse_others();
 }

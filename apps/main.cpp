@@ -28,6 +28,14 @@ const std::map<std::string, demo::loss> losses{{"kill", demo::loss::killed},
                                                {"cut", demo::loss::cut},
                                                {"term", demo::loss::ended}};
 
+/// A `--kill` as CLI11 reads an enumeration: its number; returns what is wrong.
+std::string number_of_loss(std::string& name) {
+  const auto found = losses.find(name);
+  if (found == losses.end()) return "expected kill, stop, cut or term, found " + name;
+  name = std::to_string(static_cast<int>(found->second));
+  return {};
+}
+
 /// What each command was given, and the one that was chosen.
 struct arguments {
   run_options run;
@@ -134,7 +142,7 @@ CLI::App* add_demo(CLI::App& app, arguments& into) {
           "--kill", scenario.how,
           "How the node is lost: kill (SIGKILL), stop (SIGSTOP), cut (its network link; needs root), "
           "term (SIGTERM: it hands over first)")
-      ->transform(CLI::CheckedTransformer(losses, CLI::ignore_case).description("kill|stop|cut|term"))
+      ->transform(CLI::Validator(number_of_loss, "kill|stop|cut|term"))
       ->default_str("kill");
   command->add_option("--tokens", scenario.tokens, "Tokens of the answer")
       ->check(CLI::Range(2U, 65536U))
@@ -197,10 +205,8 @@ CLI::App* add_sim(CLI::App& app, arguments& into) {
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command->add_option("--faults", into.sim.faults, "Go on until so many faults have been made");
-  command->add_option(
-      "--without", into.sim.without,
-      "Leave a rule out (gateway_epochs, seals, commit_wait, checksums, generations); succeeds only if "
-      "that is noticed");
+  command->add_option("--without", into.sim.without,
+                      "Leave a rule out, by name (docs/protocol.md); succeeds only if that is noticed");
   command->add_flag("--json", into.sim.json, "Print one JSON object");
   auto* script = command->add_option("--script", into.sim.script,
                                      "Run the scenario in this file, and compare with the trace in it");
@@ -225,6 +231,13 @@ int run(int argc, char** argv) {
   const auto* simulate = add_sim(app, given);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& failure) {
+    if (argc < 2 || argv[1][0] == '-' || app.got_subcommand(argv[1])) {
+      app.exit(failure);
+    } else {
+      std::fprintf(stderr, "baton: no command is called \"%s\"; baton --help lists them\n", argv[1]);
+    }
+    return exit_code::usage;
   } catch (const CLI::ParseError& failure) {
     return app.exit(failure) == 0 ? exit_code::success : exit_code::usage;
   }

@@ -42,6 +42,7 @@ constexpr std::chrono::milliseconds linger_time{1000};
 constexpr std::size_t header_read_bytes = 4096;
 constexpr std::size_t body_read_bytes = 65536;
 
+constexpr std::string_view end_of_head = "\r\n\r\n";
 constexpr std::string_view one_model = "/v1/models/";
 
 struct route {
@@ -248,9 +249,10 @@ asio::awaitable<void> connection::linger() {
 asio::awaitable<bool> connection::answer(request what) {
   std::string allowed;
   bool found = false;
+  const bool head = what.method == "HEAD";  // as GET, without the body
   for (const route& one : routes) {
     if (!one.leads_to(what.path)) continue;
-    found = found || one.method == what.method;
+    found = found || one.method == (head ? "GET" : what.method);
     allowed = "Allow: " + std::string(one.method) + "\r\n";
   }
   if (found && what.method == "POST") {
@@ -266,6 +268,7 @@ asio::awaitable<bool> connection::answer(request what) {
     around_.counts.answered(failure.status);
     bytes = error_response(failure, what.how, allowed);
   }
+  if (head) bytes.resize(bytes.find(end_of_head) + end_of_head.size());
   const bool written = co_await write(std::move(bytes));
   co_return written&& what.how.keep_alive;
 }

@@ -111,6 +111,20 @@ TEST_CASE("unknown paths and methods are answered in OpenAI's shape") {
   CHECK(client.read_response().top.status == 405);
 }
 
+TEST_CASE("HEAD is GET without the body") {
+  fake_service service;
+  const auto edge = serve(service);
+  raw_client client(edge->port());
+  client.get("/health");
+  const auto whole = client.read_response();
+  client.send("HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(client.read_head().bytes == whole.top.bytes);
+  client.send("HEAD /v1/chat/completions HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(client.read_head().status == 405);
+  client.get("/health");  // nothing is left in between
+  CHECK(client.read_response().body == whole.body);
+}
+
 TEST_CASE("a stream, in order and byte for byte") {
   fake_service service;
   const auto edge = serve(service, without_signs_of_life());
