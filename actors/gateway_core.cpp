@@ -20,7 +20,6 @@ constexpr int leases_until_unavailable = 3;
 /// A turn that the last owner may have died of comes back so long after the others of its group: they get on
 /// before it can do more harm.
 constexpr auto suspect_held_for = 200ms;
-constexpr std::size_t most_poison = 256;
 
 /// Of the tokens alone: each turn has a seed of its own.
 std::uint64_t hash_of_prompt(const gateway_session& session) {
@@ -31,7 +30,10 @@ std::uint64_t hash_of_prompt(const gateway_session& session) {
 }  // namespace
 
 gateway_core::gateway_core(options how, std::shared_ptr<const engines::tokenizer> text)
-    : how_(std::move(how)), text_(std::move(text)), sessions_(*text_, how_.seed) {
+    : how_(std::move(how)),
+      text_(std::move(text)),
+      sessions_(*text_, how_.seed),
+      poison_(how_.poison_remembered) {
   for (token_id token = 0; token < static_cast<token_id>(text_->vocabulary_size()); ++token)
     if (text_->ends_generation(token)) end_tokens_.push_back(token);
 }
@@ -281,31 +283,29 @@ bool gateway_core::is_held_back(const gateway_turn& turn, const process_id& owne
          });
 }
 
-/// Two nodes that are lost at once may make a prompt look like poison: it gets another chance, once, when
-/// that costs one node of many.
 bool gateway_core::is_refused_as_poison(gateway_turn& turn, time_point now) {
-  std::erase_if(poison_, [&](const auto& it) { return it.second.forgotten_at <= now; });
   if (poison_.empty()) return false;
-  const auto known = poison_.find(hash_of_prompt(turn.session()));
-  if (known == poison_.end()) return false;
+  const std::uint64_t prompt = hash_of_prompt(turn.session());
   const auto& nodes = routes_.view().nodes;
   const bool whole = nodes.size() > 1 && std::ranges::all_of(nodes, &node_view::alive);
-  if (!whole || std::exchange(known->second.tried_again, true)) return true;
-  turn.watch.suspect(how_.poison_after - 1);
-  turn.known_poison = known->first;
-  return false;
+  using verdict = protocol::poison_list::verdict;
+  const verdict judged = poison_.judge(prompt, whole, now);
+  if (judged == verdict::suspect) {
+    turn.watch.suspect(how_.poison_after - 1);
+    turn.known_poison = prompt;
+  }
+  return judged == verdict::refused;
 }
 
 /// Its owner gets on with it: it is not what kills.
 void gateway_core::note_progress(gateway_turn& turn) {
   turn.watch.on_progress();
-  if (const auto known = std::exchange(turn.known_poison, std::nullopt)) poison_.erase(*known);
+  if (const auto known = std::exchange(turn.known_poison, std::nullopt)) poison_.clear(*known);
 }
 
 void gateway_core::fail_poisoned(gateway_turn& turn, time_point now, gateway_effects& effects) {
   ++counters_.poisoned;
-  if (poison_.size() < most_poison)
-    poison_[hash_of_prompt(turn.session())].forgotten_at = now + how_.poison_remembered;
+  poison_.add(hash_of_prompt(turn.session()), now);
   fail(
       turn,
       {errc::poisoned, "the nodes that ran this request died of it one after the other; it is not run again"},

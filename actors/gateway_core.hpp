@@ -155,11 +155,7 @@ class gateway_core {
   gateway_routes routes_;
   std::vector<process_id> unreachable_;
   std::map<group_id, epoch> sealed_;
-  struct poison {
-    time_point forgotten_at{};
-    bool tried_again = false;
-  };
-  std::map<std::uint64_t, poison> poison_;  // prompts, by hash
+  protocol::poison_list poison_;
 };
 
 }  // namespace baton::actors

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "schemas/control.hpp"
@@ -69,6 +72,43 @@ class poison_watch {
   std::vector<process_id> silent_;  // have had it since, and got no further; not known to be dead
   position furthest_ = 0;
   std::uint32_t deaths_ = 0;
+};
+
+/// Prompts that nodes have died of, by hash, for a time. One that only looked like poison, since two nodes
+/// were lost at once, gets another chance: once, when that costs one node of many. Pure; not thread-safe.
+class poison_list {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  explicit poison_list(std::chrono::milliseconds remembered) : remembered_(remembered) {}
+
+  void add(std::uint64_t prompt, time_point now) {
+    if (prompts_.size() < most || prompts_.contains(prompt))
+      prompts_[prompt].forgotten_at = now + remembered_;
+  }
+  /// It has got on after all.
+  void clear(std::uint64_t prompt) { prompts_.erase(prompt); }
+
+  enum class verdict : std::uint8_t { unknown, suspect, refused };
+  /// Whether it may be run; `whole`: all nodes are there, and more than one. A suspect has had its chance
+  /// then.
+  verdict judge(std::uint64_t prompt, bool whole, time_point now) {
+    std::erase_if(prompts_, [&](const auto& it) { return it.second.forgotten_at <= now; });
+    const auto known = prompts_.find(prompt);
+    if (known == prompts_.end()) return verdict::unknown;
+    if (!whole || std::exchange(known->second.tried_again, true)) return verdict::refused;
+    return verdict::suspect;
+  }
+  [[nodiscard]] bool empty() const noexcept { return prompts_.empty(); }
+
+ private:
+  static constexpr std::size_t most = 256;
+  struct entry {
+    time_point forgotten_at{};
+    bool tried_again = false;
+  };
+  std::chrono::milliseconds remembered_;
+  std::map<std::uint64_t, entry> prompts_;
 };
 
 }  // namespace baton::actors::protocol
