@@ -12,6 +12,7 @@
 namespace baton::actors {
 
 void engine_loop::run(const protocol::run_engine& order) {
+  if (broken_) return;
   if (!engine_.holds(order.session))
     if (const auto opened = engine_.open(order.session); !opened) {
       out_.failed({order.session, order.run, opened.failure()});
@@ -42,6 +43,7 @@ void engine_loop::stop(session_id session, protocol::run_number run) {
 }
 
 void engine_loop::pause(session_id session, protocol::run_number run) {
+  if (broken_) return;
   const auto found = runs_.find(session);
   if (found == runs_.end() || found->second.run != run) return;
   protocol::engine_step report;
@@ -56,6 +58,7 @@ void engine_loop::pause(session_id session, protocol::run_number run) {
 }
 
 void engine_loop::cut(session_id session, position rows) {
+  if (broken_) return;
   if (engine_.length(session) <= rows) return;
   if (!engine_.truncate(session, rows)) {
     // A model that cannot forget a tail begins again from nothing.
@@ -77,10 +80,11 @@ void engine_loop::drop(session_id session) {
   runs_.erase(session);
   std::erase(order_, session);
   exported_.erase(session);
-  engine_.close(session);
+  if (!broken_) engine_.close(session);
 }
 
 void engine_loop::import(const import_order& order) {
+  if (broken_) return;
   import_done done{order.session, order.generation, order.first + order.image->count, {}};
   if (!engine_.holds(order.session)) done.outcome = engine_.open(order.session);
   if (done.outcome) done.outcome = engine_.import_rows(order.session, order.first, *order.image);
@@ -95,6 +99,7 @@ bool engine_loop::export_rows(session_id session, position first, std::uint32_t 
 }
 
 void engine_loop::export_range(const export_order& order) {
+  if (broken_) return;
   const position held = engine_.length(order.session);
   if (order.first < held) export_rows(order.session, order.first, std::min(order.count, held - order.first));
 }

@@ -90,7 +90,7 @@ seal_reply gateway_core::on_seal(const seal& order, time_point now) {
   for (const auto& [id, turn] : turns_) {
     if (turn->session().group != order.group) continue;
     turn->unserve(now);
-    if (is_held_back(*turn, order.owner, now)) {
+    if (is_held_back(*turn, order.owner)) {
       turn->retry_at = now + suspect_held_for;
       continue;
     }
@@ -181,7 +181,11 @@ void gateway_core::begin(std::unique_ptr<gateway_turn> turn, const turn_header& 
   turn->waiting_since = now;
   handles_[turn->handle()] = session.id;
   gateway_turn& placed = *(turns_[session.id] = std::move(turn));
-  if (is_refused_as_poison(placed, now)) return fail_poisoned(placed, now, effects);
+  if (is_refused_as_poison(placed, now)) {
+    fail_poisoned(placed, now, effects);
+    return;
+  }
+  if (waits_for_a_suspect(placed, now)) return;  // asked on a tick
   ask(placed, session.stream.piece_for({header.base, session.stream.log().chain_at(header.base)}), now,
       effects);
 }
@@ -208,15 +212,12 @@ gateway_effects gateway_core::on_tick(time_point now) {
   for (const session_id id : waiting) {
     gateway_turn& turn = *turns_.at(id);
     if (is_poisoned(turn)) {
+      poison_.add(hash_of_prompt(turn.session()), now);
       fail_poisoned(turn, now, effects);
     } else if (now - turn.waiting_since > leases_until_unavailable * how_.lease) {
       fail(turn, error{turn.refusal}, now, effects);
     } else if (now >= turn.retry_at && !turn.asking) {
-      const process_id* owner = routes_.owner_of(turn.session().group);
-      if (owner != nullptr && another_suspect_is_at(*owner, turn, now)) {
-        turn.waiting_since = now;
-        continue;
-      }
+      if (waits_for_a_suspect(turn, now)) continue;
       ++counters_.reopened;
       const auto& log = turn.session().stream.log();
       ask(turn, log.piece_from(log.last_turn()->base), now, effects);
@@ -261,22 +262,31 @@ bool gateway_core::is_poisoned(const gateway_turn& turn) const {
 }
 
 /// Suspects go to a node one at a time: if it dies, it is known of which, and the others have done nothing.
-bool gateway_core::another_suspect_is_at(const process_id& node, const gateway_turn& turn,
-                                         time_point now) const {
-  if (how_.poison_after == 0 || turn.watch.possible_deaths(node) == 0) return false;
-  return std::any_of(turns_.begin(), turns_.end(), [&](const auto& it) {
-    const gateway_turn& other = *it.second;
-    const bool out = other.asking || other.served != epoch{} || now < other.retry_at;
-    return &other != &turn && out && other.watch.silent_at(node) && other.watch.possible_deaths(node) > 0;
-  });
+/// The suspect that a node has had, and that has not got on since; nothing if there is none but `turn`.
+const gateway_turn* gateway_core::suspect_at(const process_id& node, const gateway_turn& turn) const {
+  if (how_.poison_after == 0 || turn.watch.possible_deaths(node) == 0) return nullptr;
+  for (const auto& [id, other] : turns_)
+    if (other.get() != &turn && other->watch.silent_at(node) && other->watch.possible_deaths(node) > 0)
+      return other.get();
+  return nullptr;
+}
+
+/// Whether it is not to be given to its owner yet. It has all the time then that a node takes for the other.
+bool gateway_core::waits_for_a_suspect(gateway_turn& turn, time_point now) const {
+  const process_id* owner = routes_.owner_of(turn.session().group);
+  if (owner == nullptr || turn.watch.silent_at(*owner)) return false;
+  const gateway_turn* other = suspect_at(*owner, turn);
+  if (other == nullptr) return false;
+  if (other->asking || other->served != epoch{} || now < other->retry_at) turn.waiting_since = now;
+  return true;
 }
 
 /// Whether a new owner shall not have it at once: it may be poison, which the next view will say, or there
 /// are others in its group that can get on before it does more harm, or another that may be poison is there.
-bool gateway_core::is_held_back(const gateway_turn& turn, const process_id& owner, time_point now) const {
+bool gateway_core::is_held_back(const gateway_turn& turn, const process_id& owner) const {
   const std::uint32_t deaths = turn.watch.possible_deaths(owner);
   if (deaths == 0 || how_.poison_after == 0) return false;
-  return deaths >= how_.poison_after || another_suspect_is_at(owner, turn, now) ||
+  return deaths >= how_.poison_after || suspect_at(owner, turn) != nullptr ||
          std::any_of(turns_.begin(), turns_.end(), [&](const auto& it) {
            return it.second->session().group == turn.session().group &&
                   it.second->watch.possible_deaths(owner) == 0;
@@ -305,7 +315,6 @@ void gateway_core::note_progress(gateway_turn& turn) {
 
 void gateway_core::fail_poisoned(gateway_turn& turn, time_point now, gateway_effects& effects) {
   ++counters_.poisoned;
-  poison_.add(hash_of_prompt(turn.session()), now);
   fail(
       turn,
       {errc::poisoned, "the nodes that ran this request died of it one after the other; it is not run again"},

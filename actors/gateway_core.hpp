@@ -127,10 +127,10 @@ class gateway_core {
   /// lack.
   void ask(gateway_turn& turn, session_piece piece, time_point now, gateway_effects& effects);
   static bool may_pass(const error& refusal, gateway_turn& turn);
-  [[nodiscard]] bool is_held_back(const gateway_turn& turn, const process_id& owner, time_point now) const;
-  [[nodiscard]] bool another_suspect_is_at(const process_id& node, const gateway_turn& turn,
-                                           time_point now) const;
   [[nodiscard]] bool is_poisoned(const gateway_turn& turn) const;
+  [[nodiscard]] const gateway_turn* suspect_at(const process_id& node, const gateway_turn& turn) const;
+  [[nodiscard]] bool waits_for_a_suspect(gateway_turn& turn, time_point now) const;
+  [[nodiscard]] bool is_held_back(const gateway_turn& turn, const process_id& owner) const;
   [[nodiscard]] bool is_refused_as_poison(gateway_turn& turn, time_point now);
   void note_progress(gateway_turn& turn);
   void fail_poisoned(gateway_turn& turn, time_point now, gateway_effects& effects);

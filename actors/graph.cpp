@@ -350,6 +350,7 @@ void graph_reader::read_toy(table_reader& engine, node_entry& node) {
   engine.integer("sessions", 2, limits::node_sessions, how.sessions);
   engine.integer("decode_us", 0, most_microseconds, how.decode_us);
   engine.integer("poison", 0, 255, how.poison);
+  engine.integer("fault", 0, 255, how.fault);
   node.engine = how;
 }
 

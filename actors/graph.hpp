@@ -34,7 +34,8 @@ struct toy_settings {
   std::uint32_t context_tokens = 4096;
   std::uint32_t sessions = 8;
   std::uint32_t decode_us = 0;  ///< time per evaluated token
-  std::int32_t poison = -1;     ///< to evaluate this token ends the process, as a fault of an engine may
+  std::int32_t poison = -1;     ///< to evaluate this token ends the process, as a crash of an engine may
+  std::int32_t fault = -1;      ///< to evaluate this one is an error of the engine
 
   friend bool operator==(const toy_settings&, const toy_settings&) = default;
 };

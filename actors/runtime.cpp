@@ -79,7 +79,9 @@ class runtime_body final : public runtime {
       log_of("node")->critical("engine failed, the node ends node={} reason=\"{}\"", self.name, why.what);
       bury([this, tell, kept, self, why] {
         kept.wait();
-        if (auto dead = take(self)) dead->stop();
+        const auto dead = take(self);
+        if (dead == nullptr) return;  // it is being stopped already
+        dead->stop();
         if (tell) tell(why);
       });
     };
@@ -87,10 +89,12 @@ class runtime_body final : public runtime {
         node::start(system_, how, engine, directory(), local_ == nullptr ? nullptr : local_->wire, broken);
     if (!made) return made.failure();
     const std::string address = (*made)->control_address();
-    const std::lock_guard lock{guard_};
+    {
+      const std::lock_guard lock{guard_};
+      (*made).swap(nodes_[how.name]);
+    }
     kept.set_value();
-    nodes_.insert_or_assign(how.name, std::move(*made));
-    return address;
+    return address;  // one of that name before it ends here
   }
 
   result<std::string> add_gateway(const gateway_options& how,
@@ -178,10 +182,9 @@ class runtime_body final : public runtime {
 
   /// For what cannot wait for its own end: `work` on a thread of its own.
   void bury(std::function<void()> work) {
-    auto undertaker =
-        system_.spawn<caf::detached>([work = std::move(work)](caf::blocking_actor*) { work(); });
-    const std::lock_guard lock{guard_};
-    undertakers_.push_back(std::move(undertaker));
+    const std::lock_guard lock{guard_};  // it takes nothing out of here before it is known itself
+    undertakers_.push_back(
+        system_.spawn<caf::detached>([work = std::move(work)](caf::blocking_actor*) { work(); }));
   }
 
   /// The node of this run, out of the runtime's hands; nothing if it is gone already.

@@ -232,11 +232,12 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& failure) {
-    if (argc < 2 || argv[1][0] == '-' || app.got_subcommand(argv[1])) {
+    const std::string command = argc < 2 ? "" : argv[1];
+    const auto known = app.get_subcommands([&](const CLI::App* it) { return it->get_name() == command; });
+    if (command.empty() || command.starts_with('-') || !known.empty())
       app.exit(failure);
-    } else {
-      std::fprintf(stderr, "baton: no command is called \"%s\"; baton --help lists them\n", argv[1]);
-    }
+    else
+      std::fprintf(stderr, "baton: no command is called \"%s\"; baton --help lists them\n", command.c_str());
     return exit_code::usage;
   } catch (const CLI::ParseError& failure) {
     return app.exit(failure) == 0 ? exit_code::success : exit_code::usage;

@@ -51,6 +51,8 @@ inline constexpr std::size_t session_turns = 1U << 14;
 
 /// Tokens an engine may run ahead of what is committed before it waits: bounds the unreleased tail.
 inline constexpr std::uint32_t uncommitted_tokens = 256;
+/// Prompts that a gateway remembers for the nodes that died of them; past it the cluster has other troubles.
+inline constexpr std::size_t poison_prompts = 256;
 /// Rows after which an owner that makes no token says that it gets on, see `turn_tokens`.
 inline constexpr std::uint32_t progress_rows = 64;
 /// Rows of one delta: larger backfills are cut, so that one session's history never blocks the link for long.

@@ -271,6 +271,8 @@ result<void> toy_engine::check(std::span<const evaluation> batch) const {
 
 result<void> toy_engine::evaluate(std::span<const evaluation> batch) {
   if (auto fit = check(batch); !fit) return fit;
+  for (const evaluation& entry : batch)
+    if (std::ranges::count(entry.tokens, how_.fault) > 0) return {errc::engine_failed, "the device is lost"};
   logits_.resize(batch.size() * toy::vocabulary);
   wanted_.assign(batch.size(), false);
   std::size_t tokens = 0;

@@ -37,6 +37,7 @@ class toy_engine final : public engine {
     bool can_truncate = true;
     /// To evaluate this token aborts the process, as a request may that meets a fault of a real engine.
     token_id poison = -1;
+    token_id fault = -1;  ///< to evaluate this one is `engine_failed`
     /// What an evaluation takes: the sum goes to `wait`, which may spin, sleep, or move a simulated clock.
     std::chrono::microseconds delay_per_evaluation{0};
     std::chrono::microseconds delay_per_token{0};

@@ -70,12 +70,12 @@ void cluster_table::note_sleep(time_point now) {
     node.heard = node.progressed = now;
 }
 
-/// Not one of the living is heard: then it is this process that is cut off, or was stopped, and nobody could
-/// take anything over anyway.
-bool cluster_table::hears_nobody(time_point now) const {
+/// Not one of the living has been heard within `lately`: then it is this process that is cut off, or was
+/// stopped, and nobody could take anything over anyway.
+bool cluster_table::hears_nobody(time_point now, std::chrono::milliseconds lately) const {
   bool any = false;
   for (const auto& [name, node] : nodes_) {
-    if (node.alive && !silent(node, now)) return false;
+    if (node.alive && now - node.heard <= lately) return false;
     any = any || node.alive;
   }
   return any;
@@ -83,7 +83,7 @@ bool cluster_table::hears_nobody(time_point now) const {
 
 /// Somebody is heard again: the silence of the others counts from here.
 void cluster_table::listen_again(time_point now) {
-  if (!hears_nobody(now)) return;
+  if (!hears_nobody(now, how_.suspect_after / 2)) return;
   for (auto& [name, node] : nodes_)
     node.heard = node.progressed = now;
 }
@@ -175,7 +175,7 @@ cluster_effects cluster_table::on_lost(const process_id& who, const std::string&
   const auto node = nodes_.find(who.name);
   note_sleep(now);
   // Its connection has ended at last, like all others; or it is our own that has.
-  if (hears_nobody(now) || just_woken(now)) return effects;
+  if (hears_nobody(now, how_.suspect_after) || just_woken(now)) return effects;
   if (node != nodes_.end() && node->second.registration.node == who && node->second.alive)
     lose(node->second, cause, now, effects);
   return effects;
@@ -201,7 +201,9 @@ cluster_effects cluster_table::on_tick(time_point now) {
   const bool late = now - std::exchange(ticked_at_, now) > 5 * how_.tick_period;
   if (late && !std::exchange(overslept_, true)) return effects;
   overslept_ = false;
-  if (hears_nobody(now)) return effects;
+  // Others are heard more lately than who is suspected: at the moment when this process goes deaf, one of
+  // them is the first to have been silent for too long.
+  if (hears_nobody(now, how_.suspect_after / 2)) return effects;
   // All who are dead are, before the first of their groups is given away: none may go to another of them.
   std::vector<std::pair<member*, const char*>> dead;
   for (auto& [name, node] : nodes_) {
@@ -349,6 +351,7 @@ const cluster_table::member* cluster_table::choose_successor(const group_record&
   // In sync, of the same model, to stay, gateways that miss it (fewer is more), synced tokens, free places.
   using rank = std::tuple<bool, bool, bool, std::ptrdiff_t, std::uint64_t, std::uint32_t>;
   const auto lost = nodes_.find(record.owner.name);
+  const bool model_known = lost != nodes_.end() && lost->second.registration.node == record.owner;
   const member* best = nullptr;
   rank best_rank{};
   for (const auto& [name, node] : nodes_) {
@@ -362,8 +365,8 @@ const cluster_table::member* cluster_table::choose_successor(const group_record&
       for (const group_status& it : found->second)
         sessions += it.owner ? it.sessions : 0;
     const std::uint32_t capacity = node.registration.capacity_sessions;
-    const bool same_model = lost == nodes_.end() ||
-                            lost->second.registration.fingerprint_hash == node.registration.fingerprint_hash;
+    const bool same_model =
+        !model_known || lost->second.registration.fingerprint_hash == node.registration.fingerprint_hash;
     const rank candidate{in_sync,
                          same_model,
                          !node.draining(),

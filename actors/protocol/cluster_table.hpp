@@ -114,7 +114,7 @@ class cluster_table {
   };
 
   [[nodiscard]] bool silent(const member& node, time_point now) const;
-  [[nodiscard]] bool hears_nobody(time_point now) const;
+  [[nodiscard]] bool hears_nobody(time_point now, std::chrono::milliseconds lately) const;
   void note_sleep(time_point now);
   [[nodiscard]] bool just_woken(time_point now) const;
   void listen_again(time_point now);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "schemas/control.hpp"
+#include "schemas/limits.hpp"
 
 namespace baton::actors::protocol {
 
@@ -23,8 +24,8 @@ class poison_watch {
     owner_ = owner;
     if (owner != productive_ && !has_been_silent(owner)) silent_.push_back(owner);
   }
-  /// So many nodes may have died of it before it began.
-  void suspect(std::uint32_t deaths) noexcept { deaths_ = deaths; }
+  /// So many nodes may have died of it before it began; only a token clears it of that.
+  void suspect(std::uint32_t deaths) noexcept { suspected_ = deaths; }
   /// Who has it now has evaluated its rows up to here.
   void on_rows(position rows) {
     if (rows <= furthest_) return;
@@ -37,6 +38,7 @@ class poison_watch {
     productive_ = owner_;
     silent_.clear();
     deaths_ = 0;
+    suspected_ = 0;
   }
   /// Learns who has died; of whom the view says nothing, nothing is known.
   void on_view(const cluster_view& view) {
@@ -51,11 +53,11 @@ class poison_watch {
   }
 
   /// At the point where the turn is.
-  [[nodiscard]] std::uint32_t deaths() const noexcept { return deaths_; }
+  [[nodiscard]] std::uint32_t deaths() const noexcept { return suspected_ + deaths_; }
   /// How many that may be, if those whose place `next` takes have died as well.
   [[nodiscard]] std::uint32_t possible_deaths(const process_id& next) const {
     const auto others = silent_.size() - static_cast<std::size_t>(std::ranges::count(silent_, next));
-    return deaths_ + static_cast<std::uint32_t>(others);
+    return deaths() + static_cast<std::uint32_t>(others);
   }
   /// Whether `node` has it now, and has got on with it in no way.
   [[nodiscard]] bool silent_at(const process_id& node) const {
@@ -72,40 +74,41 @@ class poison_watch {
   std::vector<process_id> silent_;  // have had it since, and got no further; not known to be dead
   position furthest_ = 0;
   std::uint32_t deaths_ = 0;
+  std::uint32_t suspected_ = 0;
 };
 
 /// Prompts that nodes have died of, by hash, for a time. One that only looked like poison, since two nodes
-/// were lost at once, gets another chance: once, when that costs one node of many. Pure; not thread-safe.
+/// were lost at once, gets another chance, when that costs one node of many. Pure; not thread-safe.
 class poison_list {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
   explicit poison_list(std::chrono::milliseconds remembered) : remembered_(remembered) {}
 
+  /// Nodes have died of it, once more.
   void add(std::uint64_t prompt, time_point now) {
-    if (prompts_.size() < most || prompts_.contains(prompt))
-      prompts_[prompt].forgotten_at = now + remembered_;
+    if (prompts_.size() >= limits::poison_prompts && !prompts_.contains(prompt)) return;
+    entry& it = prompts_[prompt];
+    it.forgotten_at = now + remembered_;
+    ++it.times;
   }
   /// It has got on after all.
   void clear(std::uint64_t prompt) { prompts_.erase(prompt); }
 
   enum class verdict : std::uint8_t { unknown, suspect, refused };
-  /// Whether it may be run; `whole`: all nodes are there, and more than one. A suspect has had its chance
-  /// then.
+  /// Whether it may be run; `whole`: all nodes are there, and more than one.
   verdict judge(std::uint64_t prompt, bool whole, time_point now) {
     std::erase_if(prompts_, [&](const auto& it) { return it.second.forgotten_at <= now; });
     const auto known = prompts_.find(prompt);
     if (known == prompts_.end()) return verdict::unknown;
-    if (!whole || std::exchange(known->second.tried_again, true)) return verdict::refused;
-    return verdict::suspect;
+    return whole && known->second.times == 1 ? verdict::suspect : verdict::refused;
   }
   [[nodiscard]] bool empty() const noexcept { return prompts_.empty(); }
 
  private:
-  static constexpr std::size_t most = 256;
   struct entry {
     time_point forgotten_at{};
-    bool tried_again = false;
+    std::uint32_t times = 0;
   };
   std::chrono::milliseconds remembered_;
   std::map<std::uint64_t, entry> prompts_;

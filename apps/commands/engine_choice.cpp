@@ -32,6 +32,7 @@ engine_result make_toy(const actors::toy_settings& how) {
   options.context_tokens = how.context_tokens;
   options.sessions = how.sessions;
   options.poison = how.poison;
+  options.fault = how.fault;
   options.delay_per_token = std::chrono::microseconds(how.decode_us);
   if (how.decode_us > 0) options.wait = wait_for;
   return engine_result(std::make_unique<engines::toy_engine>(options));

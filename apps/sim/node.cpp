@@ -72,6 +72,9 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
       return table_->on_engine_failure(failure.session, failure.run, failure.why);
     });
   };
+  out.broken = [this](const error& why) {
+    in_.blame("the engine of " + host_->self().name + ": " + why.what);
+  };
   out.imported = [this, has_room](import_done done) {
     if (!done.outcome) has_room(done.outcome.code());
     standby_box_.post([this, done = std::move(done)] {

@@ -47,6 +47,11 @@ class BadDeployment(Case):
         self.assertIn("actor.a.engine.model", said)
         self.assertIn("/no/such.gguf", said)
 
+    def test_unknown_command(self):
+        self.assertEqual(run("frobnicate"), (2, "", 'baton: no command is called "frobnicate"; baton --help lists them\n'))
+        self.assertEqual(run("demo", "--kill", "nuke")[0], 2)
+        self.assertIn("expected kill, stop, cut or term, found nuke", run("demo", "--kill", "nuke")[2])
+
     def test_case_55_a_draft_model(self):
         """Speculative decoding is not there; what asks for it is refused by name."""
         with tempfile.NamedTemporaryFile(suffix=".gguf") as model:

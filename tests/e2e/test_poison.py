@@ -65,6 +65,23 @@ class Poison(Case):
                 asker.join()
             self.assertEqual([answers[number].seen for number in range(3)], [it.seen for it in references])
 
+    def test_an_engine_that_fails_takes_its_node_with_it(self):
+        """The nodes say why and return 1; one that shares its process with the gateway leaves that alone."""
+        engine = '{ type = "toy", sessions = 12, decode_us = 2000, fault = 7 }'
+        with Deployment(engine=engine, defaults=PATIENT, more={"c": 'process = "edge"'}) as running:
+            for node in ("a", "b"):
+                running.signal(node, signal.SIGKILL)
+                wait_until(lambda of=node: not is_alive(running.pids[of]), 5, f"{node} has ended")
+                running.start_again(node)
+            self.check_refused(running, streaming=False)
+            failed = [node for node in running.nodes if f"deployment.toml: actor.{node}: the device is lost" in running.logged()]
+            self.assertEqual(len(failed), 2)
+            for node, process in zip(("a", "b"), running.restarted):
+                if node in failed:
+                    self.assertEqual(process.wait(timeout=5), 1)
+            self.assertTrue(is_alive(running.pids["edge"]))
+            self.assertEqual(len(stream(running, QUESTION, "after", max_tokens=20).positions), 20)
+
     def test_it_is_run_again_for_ever_if_so_configured(self):
         with Deployment(engine=ENGINE, defaults=PATIENT, more={"edge": "poison_after = 0"}) as running:
             with running.client() as client, self.assertRaises(openai.APIError) as failed:

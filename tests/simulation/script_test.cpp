@@ -56,6 +56,15 @@ TEST_CASE("what cannot be carried out is named, and ends the script") {
   CHECK(run.broken.find(why) != std::string::npos);
 }
 
+TEST_CASE("a rule that is left out must be missed, and none is with all rules") {
+  baton::configure_log("off", "simulation");
+  const std::string rest = "\nrun until whole\nturn t prompt=\"hello\" max_tokens=4\nrun until t ends\n";
+  CHECK(run_script("cluster nodes=2 violates=INV15" + rest).broken.find("nothing to violate") !=
+        std::string::npos);
+  CHECK(run_script("cluster nodes=2 without=checksums violates=INV15" + rest).broken ==
+        "the end: INV15 has not been violated");
+}
+
 TEST_CASE("a violation fails a script, whatever it expects") {
   baton::configure_log("off", "simulation");
   const std::string script =

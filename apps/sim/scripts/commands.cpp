@@ -115,6 +115,8 @@ result<void> interpreter::cluster_of(const command_line& line) {
   if (!rule) return rule.failure();
   const auto left = left_out_named(without);
   if (!left) return cannot("no rule is called " + without);
+  if (*left == left_out::nothing && !to_violate_.empty())
+    return cannot("with all rules there is nothing to violate");
   how.commit = *rule;
   how.rows = rows == "yes";
   how.late_writes = late_writes == "yes";

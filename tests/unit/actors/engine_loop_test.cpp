@@ -20,14 +20,15 @@ struct loop_bench {
   std::string said;
   actors::engine_loop loop{engine, outlets()};
 
-  static actors::engines::toy_engine::options small(std::uint32_t max_batch) {
+  static actors::engines::toy_engine::options small(std::uint32_t max_batch, token_id fault) {
     actors::engines::toy_engine::options how;
     how.prefill_chunk = 4;
     how.max_batch = max_batch;
     how.context_tokens = 256;
+    how.fault = fault;
     return how;
   }
-  explicit loop_bench(std::uint32_t max_batch = 1) : engine(small(max_batch)) {}
+  explicit loop_bench(std::uint32_t max_batch = 1, token_id fault = -1) : engine(small(max_batch, fault)) {}
 
   static char name(session_id session) { return static_cast<char>('a' + raw(session) - 1); }
   void note(session_id session, const std::string& what) {
@@ -159,6 +160,18 @@ TEST_CASE("engine_loop: where sessions share batches, at most two of a batch cat
   const auto before = it.engine.counters().evaluated_tokens;
   CHECK(it.step(1) == "a2");
   CHECK(it.engine.counters().evaluated_tokens - before == 1 + 2 * 4);
+}
+
+TEST_CASE("engine_loop: an engine that has failed is not asked again") {
+  loop_bench it(1, 65);  // the token of all prompts
+  it.run(1, 2, 20);
+  it.run(2, 1, 20);
+  CHECK(it.step(5) == "broken");
+  CHECK_FALSE(it.loop.has_work());
+  it.loop.pause(session_id{2}, 2);
+  it.run(3, 4, 20);
+  CHECK(it.step(5).empty());
+  CHECK_FALSE(it.engine.holds(session_id{3}));
 }
 
 TEST_CASE("engine_loop: a stopped run says nothing more, a failed one says why") {

@@ -320,6 +320,33 @@ TEST_CASE("gateway_core: of several that may be poison one is run at a time") {
   }
 }
 
+TEST_CASE("gateway_core: second chances are given one at a time, and only a token clears") {
+  gateway_bench it;
+  it.begin();
+  CHECK(it.submit("ho", actors::turn_handle{2}, "t") == "ask a 0+2");
+  it.lose(node_a, node_b, epoch{6});
+  const auto to_b = it.core.on_seal({group, epoch{6}, node_b, {}}, it.now);
+  REQUIRE(to_b.turns.size() == 1);
+  it.lose(node_b, node_c, epoch{7});  // of the one that it had
+  const auto to_c = it.core.on_seal({group, epoch{7}, node_c, {}}, it.now);
+  REQUIRE(to_c.turns.size() == 1);
+  CHECK(it.tick(50ms).find("failed poisoned") == 0);
+  it.lose(node_c, node_d, epoch{8});
+  CHECK(it.tick(50ms).find("failed poisoned") == 0);
+  CHECK(it.core.open_turns() == 0);
+
+  it.revive(node_d, epoch{9});
+  CHECK(it.submit("hi", actors::turn_handle{3}, "u") == "ask d 0+2");
+  it.accept();
+  CHECK(it.submit("ho", actors::turn_handle{4}, "v").empty());
+  CHECK(it.tick(50ms).empty());
+  it.hear(it.sign(64, epoch{9}));
+  it.lose(node_d, node_a, epoch{10});
+  CHECK(it.tick(50ms).find("failed poisoned") == 0);  // it did not take another node
+  CHECK(it.core.open_turns() == 1);                   // nor is that the other one's
+  CHECK(it.submit("hi", actors::turn_handle{5}, "w").find("failed poisoned") == 0);
+}
+
 TEST_CASE("gateway_core: an owner that has sealed and brings no token is asked: its answer may be lost") {
   gateway_bench it;
   it.begin();

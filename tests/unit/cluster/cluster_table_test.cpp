@@ -278,6 +278,36 @@ TEST_CASE("a suspected node that comes back gets a group of its own and never it
   CHECK(reply.record == after);
 }
 
+TEST_CASE("with none in sync a node of the same model takes over, if there is one") {
+  cluster_world world;
+  world.gateway();
+  world.node("a", 1, 100, 7);
+  world.node("b", 1, 200, 8);
+  world.node("c", 1, 100, 7);
+  const group_id lost = world.owned_by(run_of("a")).at(0);
+  world.lost(run_of("a"));  // b has more room
+  CHECK(world.group(raw(lost)).owner == run_of("c"));
+}
+
+TEST_CASE("at the moment when all fall silent, the first to be missed is not judged") {
+  cluster_world world = three_nodes();
+  world.gateway();
+  const auto all = world.beating;
+  world.beating.erase("a");
+  world.pass(limits::heartbeat);  // the others are heard once more
+  world.beating.clear();
+  SECTION("for good") {
+    world.pass(5s);
+  }
+  SECTION("and are heard again just then") {
+    world.pass(limits::suspect_after - limits::heartbeat);
+    world.beating = all;
+    world.pass(1s);
+  }
+  CHECK(world.group(1).owner == run_of("a"));
+  CHECK(world.table->failovers().empty());
+}
+
 TEST_CASE("who hears nobody judges nobody") {
   cluster_world world = three_nodes();
   world.gateway();

@@ -50,8 +50,10 @@ class cluster_world {
   // --- events
   // ---------------------------------------------------------------------------------------------------------
 
-  void node(const std::string& name, std::uint64_t number = 1, std::uint32_t capacity = 100) {
+  void node(const std::string& name, std::uint64_t number = 1, std::uint32_t capacity = 100,
+            std::uint64_t model = 0) {
     node_registration it;
+    it.fingerprint_hash = model;
     it.node = run_of(name, number);
     it.control_address = name + ":1";
     it.capacity_sessions = capacity;

@@ -67,7 +67,8 @@ const std::vector<refusal> refusals{
     {11, "store = \"sqlite:x\"\nport = 1",
      "f.toml:12: actor.control.port: unknown key; known here are id, listen, process, store, type"},
     {19, "engine = { type = \"toy\", threads = 2 }",
-     "f.toml:19: actor.a.engine.threads: unknown key; known here are context, decode_us, poison, seed, "
+     "f.toml:19: actor.a.engine.threads: unknown key; known here are context, decode_us, fault, poison, "
+     "seed, "
      "sessions, type"},
     {28, "transprt = \"ucx\"",
      "f.toml:28: link[1].transprt: unknown key; known here are every_tokens, from, to, transport"},

@@ -46,6 +46,7 @@ struct describer {
                              : "refuse " + std::string{name_of(it.reply.refusal)};
   }
   std::string operator()(const emit_tokens& it) const {
+    if (it.tokens.tokens.empty() && !it.tokens.last) return "sign " + number(it.tokens.rows);
     return "emit " + number(it.tokens.first) + "+" + number(it.tokens.tokens.size()) +
            (it.tokens.last ? " last" : "");
   }

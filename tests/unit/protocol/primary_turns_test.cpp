@@ -257,6 +257,25 @@ TEST_CASE("primary_table: an engine that fails ends the turn and says so") {
   CHECK(it.table.on_engine_failure(session, it.run, {errc::engine_failed, "x"}).empty());
 }
 
+TEST_CASE("primary_table: an owner that makes no token says every 64 rows that it gets on") {
+  bench it;
+  it.own();
+  it.open();
+  const auto evaluated = [&](position rows) {
+    engine_step step;
+    step.session = session;
+    step.run = it.run;
+    step.rows = rows;
+    return text(it.table.on_step(step, true, it.now));
+  };
+  CHECK(evaluated(40).empty());
+  CHECK(evaluated(64) == "sign 64");
+  CHECK(evaluated(100).empty());
+  CHECK(evaluated(200) == "sign 200");
+  it.table.on_gateway_lost(edge);  // nobody to tell
+  CHECK(evaluated(300).empty());
+}
+
 TEST_CASE("primary_table: steps of older runs and unknown sessions are ignored") {
   bench it;
   it.own();
