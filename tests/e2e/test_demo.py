@@ -57,7 +57,7 @@ class Demo(Case):
         self.assertLessEqual(outcome["recomputed_tokens"], outcome["lag_tokens"] + 8)
         self.assertGreater(outcome["kv_bytes_per_token"], 0)
         self.assertGreaterEqual(outcome["wire_bytes_per_token"], outcome["kv_bytes_per_token"])
-        self.assertEqual(outcome["tokens_differing_after_reprefill"], 0)  # the toy engine rounds nothing
+        self.assertGreater(outcome["tokens_differing_after_reprefill"], 0)  # other batches, as in a real model
         return outcome
 
     def test_kill(self):
