@@ -47,8 +47,7 @@ epoch gateway_core::sealed(group_id group) const {
 
 void gateway_core::on_view(cluster_view view, time_point now) {
   if (!routes_.on_view(std::move(view))) return;
-  for (auto& [id, turn] : turns_)
-    turn->watch.on_view(routes_.view());
+  note_deaths(now);
   for (const group_record& record : routes_.view().groups) {
     epoch& highest = sealed_[record.group];
     if (record.epoch <= highest) continue;
@@ -62,8 +61,15 @@ void gateway_core::on_view(cluster_view view, time_point now) {
   }
 }
 
+void gateway_core::note_deaths(time_point now) {
+  for (auto& [id, turn] : turns_)
+    turn->watch.on_view(
+        routes_.view(), [this](const process_id& node) { return routes_.known(node); }, now);
+}
+
 void gateway_core::on_node_lost(const process_id& node, time_point now) {
   routes_.on_node_lost(node);
+  note_deaths(now);
   for (auto& [id, turn] : turns_)
     if (const process_id* owner = routes_.owner_of(turn->session().group); owner != nullptr && *owner == node)
       turn->unserve(now);
@@ -102,7 +108,7 @@ seal_reply gateway_core::on_seal(const seal& order, time_point now) {
     // about to serve it, so the wait begins anew.
     turn->waiting_since = now;
     turn->retry_at = now + std::min<std::chrono::milliseconds>(limits::request_timeout, 2 * how_.lease);
-    turn->watch.on_taken(order.owner);
+    turn->watch.on_taken(order.owner, now);
     reply.turns.push_back({order.group, order.epoch, std::move(piece), turn->number(), how_.self});
   }
   return reply;
@@ -328,7 +334,7 @@ void gateway_core::ask(gateway_turn& turn, session_piece piece, time_point now, 
   const group_record* record = routes_.record_of(turn.session().group);
   if (record == nullptr || turn.asking || !routes_.known(record->owner)) return;
   turn.asking = true;
-  turn.watch.on_taken(record->owner);  // it may die of it before it can say that it has taken it
+  turn.watch.on_taken(record->owner, now);  // it may die of it before it can say that it has taken it
   const std::uint64_t ticket = next_ticket_++;
   questions_.emplace(ticket, question{turn.session().id, turn.handle(), record->epoch});
   effects.emplace_back(ask_owner{

@@ -127,6 +127,7 @@ class gateway_core {
   /// lack.
   void ask(gateway_turn& turn, session_piece piece, time_point now, gateway_effects& effects);
   static bool may_pass(const error& refusal, gateway_turn& turn);
+  void note_deaths(time_point now);
   [[nodiscard]] bool is_poisoned(const gateway_turn& turn) const;
   [[nodiscard]] const gateway_turn* suspect_at(const process_id& node, const gateway_turn& turn) const;
   [[nodiscard]] bool waits_for_a_suspect(gateway_turn& turn, time_point now) const;

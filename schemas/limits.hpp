@@ -51,6 +51,8 @@ inline constexpr std::size_t session_turns = 1U << 14;
 
 /// Tokens an engine may run ahead of what is committed before it waits: bounds the unreleased tail.
 inline constexpr std::uint32_t uncommitted_tokens = 256;
+/// A busy engine without progress for this long is dead: no batch takes that, nor the wait for two others.
+inline constexpr std::chrono::milliseconds engine_stalled_after{30'000};
 /// Prompts that a gateway remembers for the nodes that died of them; past it the cluster has other troubles.
 inline constexpr std::size_t poison_prompts = 256;
 /// Rows after which an owner that makes no token says that it gets on, see `turn_tokens`.

@@ -58,8 +58,8 @@ class cluster_table {
     std::uint64_t term = 0;
     std::chrono::milliseconds suspect_after = limits::suspect_after;
     std::chrono::milliseconds lease = limits::lease;
-    std::chrono::milliseconds stalled_after{
-        30'000};                                ///< a busy engine loop without progress for this long is dead
+    std::chrono::milliseconds stalled_after =
+        limits::engine_stalled_after;           ///< a busy engine loop without progress for this long is dead
     std::chrono::milliseconds tick_period{10};  ///< between calls of `on_tick`
   };
 

@@ -19,10 +19,12 @@ namespace baton::actors::protocol {
 /// before the furthest row that anybody has reached do not count either. Pure; not thread-safe.
 class poison_watch {
  public:
+  using time_point = std::chrono::steady_clock::time_point;
+
   /// `owner` has the turn from now on.
-  void on_taken(const process_id& owner) {
+  void on_taken(const process_id& owner, time_point now) {
     owner_ = owner;
-    if (owner != productive_ && !has_been_silent(owner)) silent_.push_back(owner);
+    if (owner != productive_ && !has_been_silent(owner)) silent_.push_back({owner, now});
   }
   /// So many nodes may have died of it before it began; only a token clears it of that.
   void suspect(std::uint32_t deaths) noexcept { suspected_ = deaths; }
@@ -31,7 +33,7 @@ class poison_watch {
     if (rows <= furthest_) return;
     furthest_ = rows;
     deaths_ = 0;
-    std::erase_if(silent_, [this](const process_id& node) { return node != owner_; });
+    std::erase_if(silent_, [this](const silence& it) { return it.node != owner_; });
   }
   /// Who has it now has made a token.
   void on_progress() {
@@ -40,15 +42,20 @@ class poison_watch {
     deaths_ = 0;
     suspected_ = 0;
   }
-  /// Learns who has died; of whom the view says nothing, nothing is known.
-  void on_view(const cluster_view& view) {
-    std::erase_if(silent_, [&](const process_id& node) {
+  /// Learns who has died; of whom the view says nothing, nothing is known. Who is called dead may have been
+  /// suspected in error: that counts once the node cannot be `reached` either, or has had the turn for so
+  /// long that its engine may have stalled.
+  template <class Reached>
+  void on_view(const cluster_view& view, const Reached& reached, time_point now) {
+    std::erase_if(silent_, [&](const silence& it) {
       const auto found = std::find_if(view.nodes.begin(), view.nodes.end(),
-                                      [&](const node_view& it) { return it.node.name == node.name; });
+                                      [&](const node_view& one) { return one.node.name == it.node.name; });
       if (found == view.nodes.end()) return false;
-      const bool alive = found->alive && found->node == node;
-      if (!alive) ++deaths_;
-      return !alive || node != owner_;
+      const bool alive = found->alive && found->node == it.node;
+      if (alive) return it.node != owner_;
+      if (reached(it.node) && now - it.since < limits::engine_stalled_after) return false;
+      ++deaths_;
+      return true;
     });
   }
 
@@ -56,7 +63,7 @@ class poison_watch {
   [[nodiscard]] std::uint32_t deaths() const noexcept { return suspected_ + deaths_; }
   /// How many that may be, if those whose place `next` takes have died as well.
   [[nodiscard]] std::uint32_t possible_deaths(const process_id& next) const {
-    const auto others = silent_.size() - static_cast<std::size_t>(std::ranges::count(silent_, next));
+    const auto others = silent_.size() - (has_been_silent(next) ? 1 : 0);
     return deaths() + static_cast<std::uint32_t>(others);
   }
   /// Whether `node` has it now, and has got on with it in no way.
@@ -65,13 +72,18 @@ class poison_watch {
   }
 
  private:
+  /// A node that has had the turn since then, has got no further with it, and is not known to be dead.
+  struct silence {
+    process_id node;
+    time_point since{};
+  };
   [[nodiscard]] bool has_been_silent(const process_id& node) const {
-    return std::ranges::count(silent_, node) > 0;
+    return std::ranges::find(silent_, node, &silence::node) != silent_.end();
   }
 
   process_id owner_;
-  process_id productive_;           // made the last token
-  std::vector<process_id> silent_;  // have had it since, and got no further; not known to be dead
+  process_id productive_;  // made the last token
+  std::vector<silence> silent_;
   position furthest_ = 0;
   std::uint32_t deaths_ = 0;
   std::uint32_t suspected_ = 0;

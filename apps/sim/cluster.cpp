@@ -119,6 +119,15 @@ std::vector<std::string> cluster::state() const {
   return lines;
 }
 
+bool cluster::sets_are_full() const {
+  for (const auto& [group, record] : in_.store.records())
+    for (const auto& [name, it] : members_) {
+      if (!it.as_node || it.at->stopped() || it.at->self() == record.owner) continue;
+      if (std::ranges::find(record.in_sync, it.at->self()) == record.in_sync.end()) return false;
+    }
+  return true;
+}
+
 // --- checkers ----------------------------------------------------------------------------------------------
 
 void cluster::on_released(gateway& at, const turn_tokens& tokens, const process_id& from) {

@@ -59,6 +59,8 @@ class cluster {
   /// Who owns what, and for each session in use, a line for each gateway that knows it: which nodes hold how
   /// much, as tokens/verified rows/rows in the engine. The owner is marked *, a log that lacks what has been
   /// released !.
+  /// Every node that runs is in the in-sync set of every group that it does not own.
+  [[nodiscard]] bool sets_are_full() const;
   [[nodiscard]] std::vector<std::string> state() const;
 
   [[nodiscard]] std::map<std::string, member>& members() noexcept { return members_; }

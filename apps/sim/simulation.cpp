@@ -12,6 +12,7 @@ namespace {
 
 constexpr nanoseconds quiet_start = 400ms;
 constexpr nanoseconds peace_within = 30s;
+constexpr std::size_t most_places = 24;
 
 }  // namespace
 
@@ -89,7 +90,7 @@ void simulation::shape() {
   // Large ones are sent in more than one delta.
   how.prefill_chunk =
       random.chance(0.2) ? random.between<std::uint32_t>(65, 160) : random.between<std::uint32_t>(2, 32);
-  how.sessions = random.chance(0.3) ? random.between<std::size_t>(4, 8) : 24;
+  how.sessions = random.chance(0.3) ? random.between<std::size_t>(4, 8) : most_places;
   how.late_writes = random.chance(0.15);
   // Quarantine takes slots for good.
   how.staging_slots = how.late_writes ? 256 : random.chance(0.3) ? random.between<std::size_t>(8, 12) : 64;
@@ -298,6 +299,14 @@ outcome simulation::run() {
         return std::all_of(clients_.begin(), clients_.end(), [](const auto& it) { return it->done(); });
       }))
     in_.blame("INV14: " + std::to_string(peace_within / 1s) + " s after the last fault: " + unrest());
+  // Of three nodes each has places for what the two others may run, besides its own.
+  const bool room_for_all = in_.how.sessions == most_places && in_.how.replicas == 0 && in_.how.nodes <= 3;
+  if (room_for_all && !run_until(in_.time.now() + peace_within, [this] { return all_.sets_are_full(); })) {
+    std::string where;
+    for (const std::string& line : all_.state())
+      where += "; " + line;
+    in_.blame("INV14: a node stays outside of an in-sync set" + where);
+  }
   out_.violation = in_.fault;
   out_.events = in_.time.events();
   out_.simulated_seconds = std::chrono::duration<double>(in_.time.now()).count();

@@ -213,14 +213,7 @@ void stage::run_for(nanoseconds time) {
 }
 
 bool stage::whole() {
-  for (const auto& [group, record] : in_.store.records()) {
-    for (const std::string& name : all_.node_names()) {
-      const auto& it = *all_.at(name);
-      if (!it.as_node || it.at->stopped() || it.at->self() == record.owner) continue;
-      if (std::find(record.in_sync.begin(), record.in_sync.end(), it.at->self()) == record.in_sync.end())
-        return false;
-    }
-  }
+  if (!all_.sets_are_full()) return false;
   for (const std::string& name : all_.gateway_names()) {
     const auto& it = *all_.at(name);
     if (!it.as_gateway || it.at->stopped()) continue;

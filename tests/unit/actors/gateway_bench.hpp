@@ -90,6 +90,11 @@ struct gateway_bench {
   /// `node` dies, and `heir` takes the group.
   void lose(const process_id& node, const process_id& heir, epoch under) {
     core.on_node_lost(node, now);
+    suspect(node, heir, under);
+  }
+
+  /// `node` is called dead, and `heir` takes the group.
+  void suspect(const process_id& node, const process_id& heir, epoch under) {
     for (node_view& it : view.nodes)
       if (it.node == node) it.alive = false;
     move_to(heir, under);

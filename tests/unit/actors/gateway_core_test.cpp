@@ -320,6 +320,33 @@ TEST_CASE("gateway_core: of several that may be poison one is run at a time") {
   }
 }
 
+TEST_CASE("gateway_core: who is suspected in error has not died of anything") {
+  gateway_bench it;
+  it.begin();
+  it.lose(node_a, node_b, epoch{6});
+  REQUIRE(it.core.on_seal({group, epoch{6}, node_b, {}}, it.now).turns.size() == 1);
+  it.suspect(node_b, node_c, epoch{7});
+  CHECK(it.core.on_seal({group, epoch{7}, node_c, {}}, it.now).turns.empty());
+  SECTION("the connection stands: it goes on elsewhere after a moment") {
+    CHECK(it.tick(200ms) == "ask c 0+2");
+    CHECK(it.core.counted().poisoned == 0);
+  }
+  SECTION("it ends as well") {
+    it.core.on_node_lost(node_b, it.now);
+    CHECK(it.tick(50ms) == "failed poisoned; tell c keep 2");
+  }
+}
+
+TEST_CASE("gateway_core: who has had a turn for as long as an engine may stall has died of it") {
+  gateway_bench it;
+  it.begin();
+  it.lose(node_a, node_b, epoch{6});
+  REQUIRE(it.core.on_seal({group, epoch{6}, node_b, {}}, it.now).turns.size() == 1);
+  it.now += limits::engine_stalled_after;
+  it.suspect(node_b, node_c, epoch{7});
+  CHECK(it.tick(50ms) == "failed poisoned; tell c keep 2");
+}
+
 TEST_CASE("gateway_core: second chances are given one at a time, and only a token clears") {
   gateway_bench it;
   it.begin();
