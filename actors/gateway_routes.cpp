@@ -11,6 +11,9 @@ namespace baton::actors {
 
 bool gateway_routes::on_view(cluster_view view) {
   if (view.term < view_.term || (view.term == view_.term && view.version < view_.version)) return false;
+  // An orchestrator that has just begun has heard of nobody: that says nothing of the nodes that were there.
+  // Those that it has lost it lists as such.
+  if (view.nodes.empty()) view.nodes = std::move(view_.nodes);
   view_ = std::move(view);
   std::erase_if(known_, [&](const process_id& node) { return view_of(node) == nullptr; });
   return true;

@@ -320,6 +320,22 @@ TEST_CASE("gateway_core: of several that may be poison one is run at a time") {
   }
 }
 
+TEST_CASE("gateway_core: an orchestrator that has just begun knows no node, which says nothing of them") {
+  gateway_bench it;
+  it.join();
+  auto nodes = std::exchange(it.view.nodes, {});
+  ++it.view.term;
+  it.core.on_view(it.view, it.now);
+  CHECK(it.submit("hi") == "ask a 0+2");
+  for (node_view& node : nodes)
+    node.alive = false;
+  it.view.nodes = nodes;  // it has had them, and lost them
+  ++it.view.version;
+  it.core.on_view(it.view, it.now);
+  CHECK(it.submit("ho", actors::turn_handle{2}, "t").empty());
+  CHECK(it.shown == "[unavailable]");
+}
+
 TEST_CASE("gateway_core: who is suspected in error has not died of anything") {
   gateway_bench it;
   it.begin();
