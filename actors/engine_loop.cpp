@@ -1,7 +1,6 @@
 #include "actors/engine_loop.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "actors/engines/sampler.hpp"
@@ -43,7 +42,6 @@ void engine_loop::stop(session_id session, protocol::run_number run) {
 }
 
 void engine_loop::pause(session_id session, protocol::run_number run) {
-  if (broken_) return;
   const auto found = runs_.find(session);
   if (found == runs_.end() || found->second.run != run) return;
   protocol::engine_step report;
@@ -123,8 +121,7 @@ bool engine_loop::runnable(const running& it) {
 }
 
 bool engine_loop::has_work() const {
-  return !broken_ &&
-         std::any_of(runs_.begin(), runs_.end(), [](const auto& it) { return runnable(it.second); });
+  return std::any_of(runs_.begin(), runs_.end(), [](const auto& it) { return runnable(it.second); });
 }
 
 position engine_loop::missing(session_id session, const running& it) const {
@@ -135,26 +132,23 @@ position engine_loop::missing(session_id session, const running& it) const {
 /// the one that came first, and of the others the one with least to do. However many come at once, those that
 /// generate wait for two batches at most, short ones are quick, and none starves.
 std::array<session_id, 2> engine_loop::choose_catching_up() const {
-  using work = std::pair<position, protocol::run_number>;
-  constexpr work most{std::numeric_limits<position>::max(), 0};
-  std::array<session_id, 2> chosen{};
-  const auto take_least = [&](session_id& into, const auto& work_of) {
-    work least = most;
-    for (const session_id session : order_) {
-      const running& it = runs_.at(session);
-      if (missing(session, it) <= 1 || !runnable(it) || session == chosen[0] || work_of(session, it) >= least)
-        continue;
-      least = work_of(session, it);
-      into = session;
-    }
+  std::vector<session_id> behind;
+  for (const session_id session : order_)
+    if (const running& it = runs_.at(session); missing(session, it) > 1 && runnable(it))
+      behind.push_back(session);
+  const auto take_least = [&behind](const auto& key) {
+    const auto least = std::ranges::min_element(behind, {}, key);
+    if (least == behind.end()) return session_id{};
+    const session_id session = *least;
+    behind.erase(least);
+    return session;
   };
-  session_id first{};
-  take_least(first, [](session_id, const running& it) { return work{0, it.run}; });
-  chosen[0] = first;
-  take_least(chosen[1], [this](session_id session, const running& it) {
-    return work{missing(session, it), it.run};
+  const session_id first = take_least([this](session_id session) { return runs_.at(session).run; });
+  const session_id shortest = take_least([this](session_id session) {
+    const running& it = runs_.at(session);
+    return std::pair{missing(session, it), it.run};
   });
-  return chosen;
+  return {first, shortest};
 }
 
 std::vector<session_id> engine_loop::choose() const {
@@ -181,7 +175,6 @@ engines::evaluation engine_loop::plan(session_id session, const running& it) con
 }
 
 bool engine_loop::step() {
-  if (broken_) return false;
   const std::vector<session_id> chosen = choose();
   if (chosen.empty()) return false;
   std::vector<engines::evaluation> batch;
@@ -194,6 +187,8 @@ bool engine_loop::step() {
   if (const auto evaluated = engine_.evaluate(batch); !evaluated) {
     if (evaluated.code() == errc::engine_failed) {
       broken_ = true;
+      runs_.clear();  // so nothing is stepped or paused any more
+      order_.clear();
       out_.broken(evaluated.failure());
       return true;
     }

@@ -267,8 +267,8 @@ bool gateway_core::is_poisoned(const gateway_turn& turn) const {
   return how_.poison_after > 0 && turn.watch.deaths() >= how_.poison_after;
 }
 
-/// Suspects go to a node one at a time: if it dies, it is known of which, and the others have done nothing.
-/// The suspect that a node has had, and that has not got on since; nothing if there is none but `turn`.
+/// The suspect other than `turn` that a node has had, and that has not got on since; nothing if there is
+/// none.
 const gateway_turn* gateway_core::suspect_at(const process_id& node, const gateway_turn& turn) const {
   if (how_.poison_after == 0 || turn.watch.possible_deaths(node) == 0) return nullptr;
   for (const auto& [id, other] : turns_)
@@ -277,7 +277,8 @@ const gateway_turn* gateway_core::suspect_at(const process_id& node, const gatew
   return nullptr;
 }
 
-/// Whether it is not to be given to its owner yet. It has all the time then that a node takes for the other.
+/// Suspects go to a node one at a time: if it dies, it is known of which, and the others have done nothing.
+/// Whether it is not to be given to its owner yet; it has all the time then that a node takes for the other.
 bool gateway_core::waits_for_a_suspect(gateway_turn& turn, time_point now) const {
   const process_id* owner = routes_.owner_of(turn.session().group);
   if (owner == nullptr || turn.watch.silent_at(*owner)) return false;

@@ -30,7 +30,7 @@ const std::map<std::string, demo::loss> losses{{"kill", demo::loss::killed},
 
 /// A `--kill` as CLI11 reads an enumeration: its number; returns what is wrong.
 std::string number_of_loss(std::string& name) {
-  const auto found = losses.find(name);
+  const auto found = losses.find(CLI::detail::to_lower(name));
   if (found == losses.end()) return "expected kill, stop, cut or term, found " + name;
   name = std::to_string(static_cast<int>(found->second));
   return {};

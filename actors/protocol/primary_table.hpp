@@ -283,7 +283,7 @@ class primary_table {
   void replicate(served& session, baton::epoch epoch, std::vector<session_record> records,
                  primary_effects& effects);
   void cut_engine_to(served& session, position rows, primary_effects& effects);
-  [[nodiscard]] turn_tokens message_of(const served& session, position upto) const;
+  [[nodiscard]] turn_tokens message_of(const owned_group& group, const served& session, position upto) const;
   void release(served& session, primary_effects& effects);
   void release_group(group_id group, primary_effects& effects);
   void pause_turn(served& session, primary_effects& effects);

@@ -285,8 +285,8 @@ primary_effects primary_table::on_step(const engine_step& step, bool lease_valid
     }
   }
   if (gets_on && !step.has_token && session->live) {
-    turn_tokens sign = message_of(*session, session->released);
-    effects.emplace_back(emit_tokens{session->gateway, std::move(sign)});
+    const owned_group& group = *find_group(session->group);
+    effects.emplace_back(emit_tokens{session->gateway, message_of(group, *session, session->released)});
   }
   release(*session, effects);
   if (step.paused) on_paused(*session, now, effects);
@@ -344,10 +344,10 @@ std::uint32_t primary_table::lag_of(const served& session) const {
 }
 
 /// To the gateway: the tokens that have not been released before, up to `upto`.
-turn_tokens primary_table::message_of(const served& session, position upto) const {
+turn_tokens primary_table::message_of(const owned_group& group, const served& session, position upto) const {
   turn_tokens out;
   out.group = session.group;
-  out.epoch = epoch_of(session.group);
+  out.epoch = group.record.epoch;
   out.session = session.log.session();
   out.turn = session.log.last_turn()->number;
   out.first = session.released;
@@ -377,7 +377,7 @@ void primary_table::release(served& session, primary_effects& effects) {
   const position upto = rule.committed(session.log.length(), waited_for(session));
   const bool last = session.finished && upto == session.log.length();
   if (upto <= session.released && !last) return;
-  turn_tokens out = message_of(session, upto);
+  turn_tokens out = message_of(*group, session, upto);
   out.last = last;
   if (session.log.last_turn()->parameters.sampling.logprobs)
     for (position at = session.released; at < upto; ++at)

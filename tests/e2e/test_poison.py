@@ -1,7 +1,7 @@
 """A request that kills the node that runs it: it is given up, its neighbours and the rest of the nodes live."""
+import collections
 import signal
 import threading
-import time
 
 import openai
 
@@ -40,6 +40,24 @@ class Poison(Case):
                 self.assertEqual(stream(running, QUESTION, "later", max_tokens=600).seen, reference.seen)
                 self.assertEqual(len(self.alive(running)), 1)
 
+    def gets_on(self, running, rows):
+        """Waits until no group is a dead node's, then until one that lives has evaluated so many rows more; which."""
+        def owned():
+            held = collections.Counter()
+            for group in running.status()["groups"]:
+                held[group["owner"]] += group["synced_tokens"]
+            return held
+
+        wait_until(lambda: set(owned()) <= set(self.alive(running)), 5, "the living own all")
+        before, found = owned(), []
+
+        def look():
+            found[:] = [node for node, held in owned().items() if held >= before[node] + rows]
+            return found
+
+        wait_until(look, 10, "somebody gets on")
+        return found[0]
+
     def test_two_losses_during_long_prompts_are_no_poison(self):
         """Each owner gets on with them before it is lost."""
         prompts = [[{"role": "user", "content": f"Town {number} has a mill, a church and a river. " * 60}] for number in range(3)]
@@ -51,16 +69,7 @@ class Poison(Case):
             for asker in askers:
                 asker.start()
             for _ in range(2):
-                serving = []
-
-                def owner(found=serving):
-                    found[:] = [group["owner"] for group in running.status()["groups"]
-                                if group["owner"] in self.alive(running) and group.get("sessions")]
-                    return found
-
-                wait_until(owner, 5, "somebody serves")
-                time.sleep(0.8)  # how long it serves: a dozen batches of all three
-                running.signal(serving[0], signal.SIGKILL)
+                running.signal(self.gets_on(running, 1280), signal.SIGKILL)
             for asker in askers:
                 asker.join()
             self.assertEqual([answers[number].seen for number in range(3)], [it.seen for it in references])
