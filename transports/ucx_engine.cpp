@@ -36,6 +36,14 @@ std::mutex abandoned_mutex;
 
 }  // namespace
 
+#ifdef __SANITIZE_ADDRESS__
+/// What an abandoned worker holds is reached only by way of memory that UCX has mapped, where the leak
+/// checker does not look.
+extern "C" [[gnu::weak]] const char* __lsan_default_suppressions() {
+  return "leak:libucs.so\n";
+}
+#endif
+
 ucx_engine::ucx_engine(ucx_settings how, bool shared_memory, frame_sink& sink)
     : how_(std::move(how)),
       shared_memory_(shared_memory),
