@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "schemas/errors.hpp"
+#include "schemas/limits.hpp"
 
 namespace baton::actors {
 
@@ -80,7 +81,13 @@ result<std::string> publish(caf::actor_system& system, const directory_ptr& loca
   return where->host + ":" + std::to_string(*port);
 }
 
-/// Connects without blocking: exactly one of the two callbacks runs later, in the actor's own context.
+/// An actor that makes one connection, in a thread of its own, and is to be killed afterwards. CAF's own
+/// middleman connects to one address at a time and waits for as long as the kernel tries: two minutes for a
+/// machine that has vanished, in which no other connection of the process would come about.
+caf::io::middleman_actor begin_dial(caf::actor_system& system);
+
+/// Connects without blocking: exactly one of the two callbacks runs, in the actor's own context, within
+/// `limits::connect_deadline` and `limits::request_timeout` together.
 template <class Handle, class Self>
 void dial(Self* self, const directory_ptr& local, const std::string& address,
           const std::function<void(Handle)>& found, const std::function<void(error)>& failed) {
@@ -97,18 +104,22 @@ void dial(Self* self, const directory_ptr& local, const std::string& address,
     failed(where.failure());
     return;
   }
-  auto& middleman = self->system().middleman();
-  self->request(middleman.actor_handle(), caf::infinite, caf::connect_atom::value, where->host, where->port)
+  const auto dialing = begin_dial(self->system());
+  const auto done = [dialing] { caf::anon_send_exit(dialing, caf::exit_reason::kill); };
+  self->request(dialing, limits::connect_deadline + limits::request_timeout, caf::connect_atom::value,
+                where->host, where->port)
       .then(
-          [self, address, found, failed](const caf::node_id&, caf::strong_actor_ptr& who,
-                                         const std::set<std::string>& offered) {
+          [self, address, found, failed, done](const caf::node_id&, caf::strong_actor_ptr& who,
+                                               const std::set<std::string>& offered) {
+            done();
             if (who == nullptr ||
                 !self->system().assignable(offered, self->system().template message_types<Handle>()))
               failed({errc::invalid_argument, "another kind of process listens at " + address});
             else
               found(caf::actor_cast<Handle>(std::move(who)));
           },
-          [self, address, failed](const caf::error& why) {
+          [self, address, failed, done](const caf::error& why) {
+            done();
             failed({errc::connection_lost, address + ": " + self->system().render(why)});
           });
 }

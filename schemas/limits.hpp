@@ -77,6 +77,9 @@ inline constexpr milliseconds lease{1000};
 static_assert(heartbeat * 4 <= suspect_after && suspect_after * 2 <= lease);
 /// A link whose oldest unacknowledged record is older than this is closed and reconnected.
 inline constexpr milliseconds acknowledgement_deadline{500};
+/// A connection of the control plane that does not stand by then is begun anew: the kernel itself would try
+/// at longer and longer intervals.
+inline constexpr milliseconds connect_deadline{1000};
 /// Finite time-out of every remote request.
 inline constexpr milliseconds request_timeout{2000};
 
