@@ -82,7 +82,7 @@ struct gateway_state {
   }
 
   void register_here(pointer self) {
-    self->request(orchestrator, limits::request_timeout,
+    self->request(orchestrator, how.liveness.greeted_within(),
                   wire<gateway_registration>{{self_id, control_address, core->unreachable()}},
                   caf::actor_cast<gateway_actor>(self))
         .then([](const wire<heartbeat_ack>&) {}, [this](const caf::error&) { lose_orchestrator(); });
@@ -108,7 +108,7 @@ struct gateway_state {
           [this, self, who, lost](const primary_actor& found) {
             nodes[who].primary = found;
             self->monitor(found);
-            self->request(found, limits::request_timeout, wire<gateway_hello>{{self_id}},
+            self->request(found, how.liveness.greeted_within(), wire<gateway_hello>{{self_id}},
                           caf::actor_cast<gateway_actor>(self))
                 .then(
                     [this, who](bool) {
@@ -161,7 +161,14 @@ struct gateway_state {
   }
 
   void act(pointer self, ask_owner& effect) {
-    const auto answered = [this, self, ticket = effect.ticket](const result<open_turn_reply>& reply) {
+    const session_id session = effect.request.history.session;
+    log().debug("turn opened session={} turn={} epoch={} at={}", raw(session), effect.request.turn,
+                raw(effect.request.epoch), effect.owner.name);
+    const auto answered = [this, self, session,
+                           ticket = effect.ticket](const result<open_turn_reply>& reply) {
+      if (!reply || !reply->accepted)
+        log().debug("turn not taken session={} reason=\"{}\"", raw(session),
+                    reply ? reply->reason : reply.failure().what);
       carry_out(self, core->on_open_reply(ticket, reply, steady::now()));
     };
     const auto node = nodes.find(effect.owner);
@@ -204,12 +211,20 @@ struct gateway_state {
   }
 
   void on_failure(pointer self, const wire<turn_failure>& message) {
-    if (const auto failure = message.read()) carry_out(self, core->on_failure(*failure, steady::now()));
+    const auto failure = message.read();
+    if (!failure) return;
+    log().debug("turn given up session={} epoch={} code={} reason=\"{}\"", raw(failure->session),
+                raw(failure->epoch), name_of(failure->code), failure->reason);
+    carry_out(self, core->on_failure(*failure, steady::now()));
   }
 
   wire<seal_reply> on_seal(const wire<seal>& message) {
     const auto order = message.read();
-    return order ? core->on_seal(*order, steady::now()) : seal_reply{};
+    if (!order) return seal_reply{};
+    seal_reply reply = core->on_seal(*order, steady::now());
+    log().debug("seal group={} epoch={} by={} sealed={} turns={}", raw(order->group), raw(order->epoch),
+                order->owner.name, reply.sealed, reply.turns.size());
+    return reply;
   }
 
   void on_tick(pointer self) {

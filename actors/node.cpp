@@ -85,7 +85,8 @@ result<void> node::assemble(const node_options& how, const engine_factory& make_
   auto engine = make_engine();
   if (!engine) return engine.failure();
   parts_->engine = std::move(*engine);
-  parts_->places = std::make_shared<protocol::engine_places>(how.sessions);
+  parts_->places = std::make_shared<protocol::engine_places>(
+      how.sessions, protocol::standbys_of_each(how.replicas, how.replicate_to.size()));
   if (auto made = make_data_plane(how, network); !made) return made;
   if (commit->how == protocol::commit_rule::mode::strict && !rows_ && !how.replicate_to.empty())
     return {

@@ -94,7 +94,7 @@ struct node_state {
     offer.fingerprint_hash = node->engine->identity().hash();
     const std::uint64_t number = ++sequence;
     lease->on_sent(number, steady::now());
-    self->request(orchestrator, limits::request_timeout, wire<node_registration>{offer},
+    self->request(orchestrator, how.liveness.greeted_within(), wire<node_registration>{offer},
                   caf::actor_cast<node_actor>(self))
         .then(
             [this, self, number](const wire<heartbeat_ack>& reply) {

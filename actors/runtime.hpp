@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -22,6 +23,13 @@ struct liveness_options {
   std::chrono::milliseconds heartbeat = limits::heartbeat;
   std::chrono::milliseconds suspect_after = limits::suspect_after;
   std::chrono::milliseconds lease = limits::lease;
+
+  /// How long the answer to a greeting is waited for before the connection is made anew: well within a lease.
+  /// CAF 0.17 forgets the way back over a connection that was made while an older one of the same process
+  /// still stood, as soon as that one ends: after a freeze, typically.
+  [[nodiscard]] std::chrono::milliseconds greeted_within() const {
+    return std::min(limits::request_timeout, lease / 2);
+  }
 };
 
 struct orchestrator_options {

@@ -6,6 +6,11 @@
 
 namespace baton::actors::protocol {
 
+/// How many standbys each group has: `replicas`, or if that is 0 all that its owner has links to.
+inline std::size_t standbys_of_each(std::size_t replicas, std::size_t links) {
+  return replicas == 0 ? links : std::min(replicas, links);
+}
+
 /// The sessions that a node's engine has room for, shared by the two sides of the node: conversations that it
 /// serves, and replicas. Whoever begins to hold a session takes a place first; a session that changes sides
 /// keeps its place; a place is given back once the engine has been told to drop the session, so that whoever
@@ -15,10 +20,13 @@ namespace baton::actors::protocol {
 /// takes over serves more, and evicts idle conversations when replicas want for room. Thread-safe.
 class engine_places {
  public:
-  explicit engine_places(std::size_t total) : total_(total), unused_(total) {}
+  /// `standbys`: of each conversation that the node serves.
+  engine_places(std::size_t total, std::size_t standbys)
+      : total_(total), holders_(1 + std::max<std::size_t>(1, standbys)), unused_(total) {}
 
-  /// Of the conversations that the node serves, a third; the others are for replicas.
-  [[nodiscard]] std::size_t own_share() const { return std::max<std::size_t>(1, total_ / 3); }
+  /// For the conversations that the node serves: where all nodes have the same share, each has room for the
+  /// replicas of the others' conversations.
+  [[nodiscard]] std::size_t own_share() const { return std::max<std::size_t>(1, total_ / holders_); }
   [[nodiscard]] std::size_t replica_share() const {
     return std::max<std::size_t>(1, total_ - std::min(total_, own_share()));
   }
@@ -38,6 +46,7 @@ class engine_places {
 
  private:
   std::size_t total_;
+  std::size_t holders_;
   std::atomic<std::size_t> unused_;
 };
 

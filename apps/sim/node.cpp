@@ -39,7 +39,8 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
       own_engine_(engine_options(in.how, host_->self().name)),
       disguised_(own_engine_, engines::toy_engine{engine_options(in.how)}.identity()),
       engine_(in.without == left_out::fingerprint ? static_cast<engines::engine&>(disguised_) : own_engine_),
-      places_(std::make_shared<protocol::engine_places>(in.how.sessions)),
+      places_(std::make_shared<protocol::engine_places>(
+          in.how.sessions, protocol::standbys_of_each(in.how.replicas, standbys_.size()))),
       primary_box_(host_, in.random),
       standby_box_(host_, in.random),
       gpu_box_(host_, in.random),

@@ -299,8 +299,7 @@ outcome simulation::run() {
         return std::all_of(clients_.begin(), clients_.end(), [](const auto& it) { return it->done(); });
       }))
     in_.blame("INV14: " + std::to_string(peace_within / 1s) + " s after the last fault: " + unrest());
-  // Of three nodes each has places for what the two others may run, besides its own.
-  const bool room_for_all = in_.how.sessions == most_places && in_.how.replicas == 0 && in_.how.nodes <= 3;
+  const bool room_for_all = in_.how.sessions == most_places && in_.how.replicas == 0;
   if (room_for_all && !run_until(in_.time.now() + peace_within, [this] { return all_.sets_are_full(); })) {
     std::string where;
     for (const std::string& line : all_.state())

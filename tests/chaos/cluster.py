@@ -97,7 +97,8 @@ class Cluster:
         """Starts a process and waits until it says that it is ready; `enter` goes before its command."""
         within = self.net.enter(process) if self.net else []
         with open(self.log_file(process), "a", encoding="utf-8") as log:
-            started = subprocess.Popen([*within, *enter, BINARY, "run", self.file, "--process", process, "--json"],
+            started = subprocess.Popen([*within, *enter, BINARY, "run", self.file, "--process", process, "--json",
+                                        "--log-level", self.log_level],
                                        stdout=subprocess.PIPE, stderr=log, text=True)
         self.running[process] = started
         self.pids.setdefault(process, []).append(started.pid)
@@ -231,6 +232,11 @@ class Cluster:
                              timeout=ANSWER_TIMEOUT_S)
 
     # --- what is left
+
+    @property
+    def log_level(self):
+        """Where logs are kept they say more, for whoever looks for a cause."""
+        return "debug" if self.logs else "info"
 
     def log_file(self, process):
         return os.path.join(self.logs or self.folder, f"{process}.log")

@@ -31,7 +31,7 @@ protocol::replica_set::options options() {
   how.context_tokens = context_tokens;
   how.prefill_chunk = 2;
   how.sessions = most_replicas;
-  how.places = std::make_shared<protocol::engine_places>(std::size_t{1} << 30);
+  how.places = std::make_shared<protocol::engine_places>(std::size_t{1} << 30, 2);
   return how;
 }
 

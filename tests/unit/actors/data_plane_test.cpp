@@ -19,7 +19,7 @@ namespace {
 data_plane::options plane_options() {
   data_plane::options how;
   how.self = {"standby", incarnation{7}};
-  how.replicas.places = std::make_shared<protocol::engine_places>(4);
+  how.replicas.places = std::make_shared<protocol::engine_places>(4, 2);
   return how;
 }
 

@@ -41,7 +41,7 @@ link_world::link_world(const world_options& how) : how_(how), random_(how.seed) 
   replicas.context_tokens = context;
   replicas.prefill_chunk = how.wrong.forget_batch_shapes ? 1 : chunk;
   replicas.sessions = 64;
-  replicas.places = std::make_shared<protocol::engine_places>(std::size_t{1} << 30);
+  replicas.places = std::make_shared<protocol::engine_places>(std::size_t{1} << 30, 2);
   protocol::link_sender::options links;
   links.fingerprint = fingerprint;
   links.regions = 1;

@@ -101,7 +101,7 @@ inline primary_table::options usual(commit_rule::mode mode = commit_rule::mode::
   how.prefill_chunk = 4;
   how.context_tokens = 100;
   how.sessions = 2;
-  how.places = std::make_shared<engine_places>(6);
+  how.places = std::make_shared<engine_places>(6, 2);
   how.commit = {mode, 1};
   return how;
 }

@@ -23,7 +23,7 @@ replica_set::options usual() {
   how.context_tokens = 40;
   how.prefill_chunk = 4;
   how.sessions = 4;
-  how.places = std::make_shared<engine_places>(6);
+  how.places = std::make_shared<engine_places>(6, 2);
   return how;
 }
 
@@ -461,7 +461,7 @@ TEST_CASE("replica_set: promotion and back") {
 
 TEST_CASE("replica_set: no replica begins without a place in the engine") {
   auto how = usual();
-  how.places = std::make_shared<engine_places>(1);
+  how.places = std::make_shared<engine_places>(1, 2);
   replica_set standby{how};
   const auto probe = [&](std::uint64_t id) {
     return ack_of(standby.on_resync(1, {group, baton::epoch{5}, session_id{id}, {}}));
