@@ -69,15 +69,18 @@ using standby_actor = caf::typed_actor<caf::reacts_to<replica_orders>, caf::reac
 using replicator_actor =
     caf::typed_actor<caf::reacts_to<link_target>, caf::reacts_to<protocol::begin_replication>,
                      caf::reacts_to<protocol::replicate_records>, caf::reacts_to<protocol::end_replication>,
-                     caf::reacts_to<rows_held>, caf::reacts_to<packed_slot>, caf::reacts_to<inbound_frame>,
+                     caf::reacts_to<protocol::appoint>, caf::reacts_to<rows_held>,
+                     caf::reacts_to<packed_slot>, caf::reacts_to<inbound_frame>,
                      caf::reacts_to<connection_lost>, caf::reacts_to<tick_atom>>;
 
 /// The whole of the primary, of which `primary_actor` is what others see.
-using primary_core_actor = primary_actor::extend<
-    caf::reacts_to<protocol::engine_step>, caf::reacts_to<engine_failed>, caf::reacts_to<packed_slot>,
-    caf::reacts_to<link_report>, caf::reacts_to<link_news>, caf::reacts_to<link_figures>,
-    caf::reacts_to<export_policy>, caf::reacts_to<view_update>, caf::reacts_to<lease_state>,
-    caf::reacts_to<protocol::superseded>, caf::reacts_to<orchestrator_actor>, caf::reacts_to<tick_atom>>;
+using primary_core_actor =
+    primary_actor::extend<caf::reacts_to<protocol::engine_step>, caf::reacts_to<engine_failed>,
+                          caf::reacts_to<packed_slot>, caf::reacts_to<link_report>, caf::reacts_to<link_news>,
+                          caf::reacts_to<link_figures>, caf::reacts_to<export_policy>,
+                          caf::reacts_to<view_update>, caf::reacts_to<lease_state>,
+                          caf::reacts_to<protocol::superseded>, caf::reacts_to<protocol::appointed>,
+                          caf::reacts_to<orchestrator_actor>, caf::reacts_to<tick_atom>>;
 
 }  // namespace baton::actors
 
@@ -95,7 +98,9 @@ BATON_LOCAL_MESSAGE(baton::actors::protocol::return_replicas)
 BATON_LOCAL_MESSAGE(baton::actors::protocol::begin_replication)
 BATON_LOCAL_MESSAGE(baton::actors::protocol::replicate_records)
 BATON_LOCAL_MESSAGE(baton::actors::protocol::end_replication)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::appoint)
 BATON_LOCAL_MESSAGE(baton::actors::protocol::superseded)
+BATON_LOCAL_MESSAGE(baton::actors::protocol::appointed)
 BATON_LOCAL_MESSAGE(baton::actors::engine_failed)
 BATON_LOCAL_MESSAGE(baton::actors::import_order)
 BATON_LOCAL_MESSAGE(baton::actors::import_done)

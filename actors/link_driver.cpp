@@ -150,6 +150,10 @@ void link_driver::on_end(const protocol::end_replication& order) {
   carry_out(sender_.on_session_ended(order.session, order.drop));
 }
 
+void link_driver::on_appoint(const protocol::appoint& order) {
+  if (welcomed_) check(transport_.send_message(*connection_, encode(link_frame{order.what})));
+}
+
 void link_driver::on_rows_held(const rows_held& held) {
   sender_.on_rows_held(held.session, held.rows);
 }

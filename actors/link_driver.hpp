@@ -40,6 +40,7 @@ class link_driver {
   void on_begin(const protocol::begin_replication& order, time_point now);
   void on_records(const protocol::replicate_records& order, time_point now);
   void on_end(const protocol::end_replication& order);
+  void on_appoint(const protocol::appoint& order);
   void on_rows_held(const rows_held& held);
   void on_packed(const packed_slot& packed, time_point now);
 

@@ -132,6 +132,10 @@ struct primary_state {
                effect.change.to.name);
     wish(self, effect.change, &protocol::primary_table::on_hand_over_reply);
   }
+  void act(pointer self, protocol::appoint& order) {
+    if (const auto found = node->replicators.find(order.standby); found != node->replicators.end())
+      self->send(found->second, order);
+  }
   void act(pointer self, protocol::begin_replication& order) { to_its_links(self, order); }
   void act(pointer self, protocol::replicate_records& order) { to_all_links(self, order); }
   void act(pointer self, protocol::end_replication& order) { to_its_links(self, order); }
@@ -305,6 +309,9 @@ primary_core_actor::behavior_type primary_behavior(primary_core_actor::stateful_
       },
       [self, &state](const protocol::superseded& higher) {
         state.carry_out(self, state.table->on_fenced(higher.group, higher.epoch));
+      },
+      [self, &state](const protocol::appointed& what) {
+        state.carry_out(self, state.table->on_appointed(what));
       },
       [&state](const orchestrator_actor& orchestrator) { state.orchestrator = orchestrator; },
       [self, &state](tick_atom) { state.on_tick(self); },

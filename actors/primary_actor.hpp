@@ -17,7 +17,7 @@ namespace baton::actors {
 /// | `engine_step`, `engine_failed` | | shipped, committed, released |
 /// | `packed_slot` | | to every link |
 /// | `link_report`, `link_news`, `link_figures` | | in-sync set, commit |
-/// | `view_update`, `superseded` | | ownership |
+/// | `view_update`, `superseded`, `appointed` | | ownership |
 /// | `lease_state`, `tick` | | what the lease held back |
 /// | `status` | JSON | sessions and links as this node sees them |
 primary_core_actor spawn_primary_actor(caf::actor_system& system, std::shared_ptr<node_parts> node,

@@ -72,6 +72,7 @@ replicator_actor::behavior_type replicator_behavior(replicator_actor::stateful_p
       [&state](const protocol::begin_replication& order) { state.link->on_begin(order, steady::now()); },
       [&state](const protocol::replicate_records& order) { state.link->on_records(order, steady::now()); },
       [&state](const protocol::end_replication& order) { state.link->on_end(order); },
+      [&state](const protocol::appoint& order) { state.link->on_appoint(order); },
       [&state](const rows_held& held) { state.link->on_rows_held(held); },
       [&state](const packed_slot& packed) { state.link->on_packed(packed, steady::now()); },
       [&state](const inbound_frame& frame) { state.link->on_frame(frame, steady::now()); },

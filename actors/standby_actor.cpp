@@ -23,6 +23,8 @@ struct standby_state {
         this->drop(self, *drop);
       else if (const auto* higher = std::get_if<protocol::superseded>(&effect))
         self->send(node->primary, *higher);
+      else if (const auto* ours = std::get_if<protocol::appointed>(&effect))
+        self->send(node->primary, *ours);
     }
   }
 

@@ -84,6 +84,10 @@ static void put(LinkFrame::Builder to, const link_frame& from) {
              [](auto one, const auto& session) { put(one, session); });
   } else if (const auto* resync = std::get_if<resync_frame>(&from)) {
     put(to.initResync(), *resync);
+  } else if (const auto* appointment = std::get_if<appointment_frame>(&from)) {
+    auto out = to.initAppointment();
+    out.setGroup(raw(appointment->group));
+    out.setEpoch(raw(appointment->epoch));
   } else {
     const auto& acks = std::get<acks_frame>(from).acks;
     put_list(to.initAcks(acks.size()), acks, [](auto one, const auto& ack) { put(one, ack); });
@@ -118,6 +122,10 @@ static void get(LinkFrame::Reader from, link_frame& to) {
       return;
     case LinkFrame::ACKS:
       get_list(from.getAcks(), to.emplace<acks_frame>().acks, [](auto one, auto& ack) { get(one, ack); });
+      return;
+    case LinkFrame::APPOINTMENT:
+      to = appointment_frame{group_id{from.getAppointment().getGroup()},
+                             epoch{from.getAppointment().getEpoch()}};
       return;
   }
   throw bad_value{"unknown kind of frame"};

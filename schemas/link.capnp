@@ -59,6 +59,11 @@ struct Ack {
   sequence @8 :UInt64;
 }
 
+struct Appointment {
+  group @0 :UInt64;
+  epoch @1 :UInt64;
+}
+
 struct LinkFrame {
   union {
     hello @0 :Hello;
@@ -67,6 +72,7 @@ struct LinkFrame {
     records @3 :List(SessionRecords);
     resync @4 :Resync;
     acks @5 :List(Ack);
+    appointment @6 :Appointment;
   }
 }
 

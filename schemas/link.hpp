@@ -93,8 +93,17 @@ struct acks_frame {
   friend bool operator==(const acks_frame&, const acks_frame&) = default;
 };
 
-using link_frame =
-    std::variant<link_hello, link_welcome, link_refusal, records_frame, resync_frame, acks_frame>;
+/// The last word of a group's owner to the node that the group moves to, behind all that it had to say of it:
+/// the record names you the owner, under this epoch (which is the record's revision, too).
+struct appointment_frame {
+  group_id group{};
+  baton::epoch epoch{};
+
+  friend bool operator==(const appointment_frame&, const appointment_frame&) = default;
+};
+
+using link_frame = std::variant<link_hello, link_welcome, link_refusal, records_frame, resync_frame,
+                                acks_frame, appointment_frame>;
 
 /// How the rows of a delta are coded on the wire.
 enum class row_codec : std::uint8_t { none = 0 };

@@ -17,6 +17,8 @@ constexpr std::chrono::seconds patience_for_a_move{5};
 /// Who has slept for so long may find its connections closed by others, or close them itself for want of
 /// signs of life: that says nothing of them.
 constexpr std::chrono::seconds long_sleep{1};
+/// The old owner of a group that moves gives it up, finished or not, a second before.
+constexpr std::chrono::seconds patience_for_a_word{3};
 }  // namespace
 
 cluster_table::cluster_table(options how, std::vector<group_record> records, time_point now)
@@ -150,6 +152,7 @@ heartbeat_ack cluster_table::on_heartbeat(const heartbeat& beat, time_point now,
     node.progressed = now;
   }
   statuses_[beat.node.name] = beat.groups;
+  show_handed_on(now, effects);
   if (std::exchange(node.leaving, beat.draining) != beat.draining) changed(effects);
   const bool stalled = node.busy && now - node.progressed > how_.stalled_after;
   if (!node.alive && !stalled) {  // it was suspected, wrongly or not; what it owned may belong to others now
@@ -191,6 +194,7 @@ void cluster_table::lose(member& node, const std::string& cause, time_point now,
     if (record.owner != node.registration.node && !record.owner.name.empty())
       remove_from(record, node.registration.node, effects);
   changed(effects);
+  show_handed_on(now, effects);
 }
 
 cluster_effects cluster_table::on_tick(time_point now) {
@@ -217,6 +221,7 @@ cluster_effects cluster_table::on_tick(time_point now) {
     node->alive = false;
   for (const auto& [node, cause] : dead)
     lose(*node, cause, now, effects);
+  show_handed_on(now, effects);  // what has taken too long
   // What a write has come to is learned by another one, which succeeds only if that one has not.
   for (const group_id unsure : unsure_)
     swap(groups_.at(unsure), groups_.at(unsure).revision, false, {}, effects);
@@ -323,9 +328,25 @@ cluster_effects cluster_table::on_hand_over(change_ticket ticket, const hand_ove
   desired.owner = change.to;
   desired.in_sync.clear();
   failover_event event{change.group, change.owner, change.to, {}, "planned move", {}};
-  if (!swap(std::move(desired), found->second.revision, true, {ticket, std::move(event), {}}, effects))
+  if (!swap(std::move(desired), found->second.revision, true, {ticket, std::move(event), {}, true}, effects))
     reply(ticket, change.group, false, effects);
   return effects;
+}
+
+bool cluster_table::still_handed_on(group_id group, const hand_on& it, time_point now) const {
+  const group_record& record = groups_.at(group);
+  const auto reports = [&](const process_id& who, baton::epoch under) {
+    const group_status* status = status_of(who.name, group);
+    return status != nullptr && status->owner && status->epoch == under;
+  };
+  return now < it.until && runs(it.before.owner) && runs(record.owner) &&
+         reports(it.before.owner, it.before.epoch) && !reports(record.owner, record.epoch);
+}
+
+void cluster_table::show_handed_on(time_point now, cluster_effects& effects) {
+  if (std::erase_if(handed_on_, [&](const auto& it) { return !still_handed_on(it.first, it.second, now); }) !=
+      0)
+    changed(effects);
 }
 
 // --- ownership ---------------------------------------------------------------------------------------------
@@ -510,6 +531,10 @@ cluster_effects cluster_table::on_swapped(bool done, const group_record& outcome
     why = std::move(pending->second);
     pending_.erase(pending);
   }
+  if (const auto old = groups_.find(outcome.group); done && why.told_by_owner && old != groups_.end())
+    handed_on_.insert_or_assign(outcome.group, hand_on{old->second, now + patience_for_a_word});
+  else if (old != groups_.end() && old->second.epoch != outcome.epoch)
+    handed_on_.erase(outcome.group);
   // Revision 0: the store has no such group, or could not say; then what was known stays known.
   if (outcome.revision != 0) {
     groups_[outcome.group] = outcome;
@@ -552,8 +577,10 @@ cluster_view cluster_table::view() const {
   }
   for (const auto& [name, gateway] : gateways_)
     out.gateways.push_back({gateway.gateway, gateway.control_address});
-  for (const auto& [id, record] : groups_)
-    out.groups.push_back(record);
+  for (const auto& [id, record] : groups_) {
+    const auto moving = handed_on_.find(id);
+    out.groups.push_back(moving == handed_on_.end() ? record : moving->second.before);
+  }
   out.moves = moves();
   return out;
 }

@@ -74,7 +74,9 @@ class cluster_table {
   heartbeat_ack on_heartbeat(const heartbeat& beat, time_point now, cluster_effects& effects);
   /// Its connection closed, or its process is known to have ended.
   cluster_effects on_lost(const process_id& who, const std::string& cause, time_point now);
-  /// A planned move: the owner has stopped, and asks that its standby be the owner. Answered like a change.
+  /// A planned move: the owner comes to rest, and asks that its standby be the owner. Answered like a change.
+  /// The old owner tells the new one when that has all; views show the old record until the new owner reports
+  /// the group, the old one does not any more, either is lost, or it has taken too long.
   cluster_effects on_hand_over(change_ticket ticket, const hand_over& change, time_point now);
   /// Whether the node of that name shall own nothing; false also if it is unknown. Until it restarts.
   bool drain(const std::string& node, bool on, cluster_effects& effects);
@@ -110,7 +112,13 @@ class cluster_table {
   struct pending_change {
     std::optional<change_ticket> ticket;
     std::optional<failover_event> failover;
-    process_id owner{};  // the new one, if the change names one
+    process_id owner{};          // the new one, if the change names one
+    bool told_by_owner = false;  // by the old one, not by a view
+  };
+  /// A group whose new owner is to hear of it from the old one.
+  struct hand_on {
+    group_record before;
+    time_point until{};
   };
 
   [[nodiscard]] bool silent(const member& node, time_point now) const;
@@ -122,6 +130,8 @@ class cluster_table {
   void fail_over(const group_record& record, const std::string& cause, time_point now,
                  cluster_effects& effects);
   void remove_from(const group_record& record, const process_id& who, cluster_effects& effects);
+  [[nodiscard]] bool still_handed_on(group_id group, const hand_on& it, time_point now) const;
+  void show_handed_on(time_point now, cluster_effects& effects);
   void settle(const group_record& record, time_point now, cluster_effects& effects);
   [[nodiscard]] const group_record* find_spare() const;
   void give_work(const member& node, time_point now, cluster_effects& effects);
@@ -145,6 +155,7 @@ class cluster_table {
   std::map<std::string, gateway_registration> gateways_;
   std::map<group_id, group_record> groups_;
   std::map<group_id, pending_change> pending_;
+  std::map<group_id, hand_on> handed_on_;
   std::map<std::string, std::vector<group_status>> statuses_;
   std::vector<failover_event> failovers_;
   std::map<group_id, std::string> ordered_;  // by order: where a group is to be

@@ -59,9 +59,14 @@ struct emit_failure {
 struct ask_in_sync {
   in_sync_change change;
 };
-/// The group is at rest and `change.to` holds all of it; report the answer by `on_hand_over_reply`.
+/// The group comes to rest, to move to `change.to`; report the answer by `on_hand_over_reply`.
 struct ask_hand_over {
   hand_over change;
+};
+/// Tell the standby, behind all that has been said to it, that it owns the group under this epoch.
+struct appoint {
+  std::string standby;
+  appointment_frame what;
 };
 /// A session begins to be replicated to these standbys (or begins anew under this epoch).
 struct begin_replication {
@@ -118,7 +123,7 @@ struct drop_engine {
 
 using primary_effect =
     std::variant<take_replicas, return_replicas, seal_gateway, reply_open, emit_tokens, emit_failure,
-                 ask_in_sync, ask_hand_over, begin_replication, replicate_records, end_replication,
+                 ask_in_sync, ask_hand_over, appoint, begin_replication, replicate_records, end_replication,
                  cut_engine, run_engine, allow_engine, stop_engine, pause_engine, drop_engine>;
 using primary_effects = std::vector<primary_effect>;
 
@@ -172,6 +177,8 @@ class primary_table {
                                 const result<seal_reply>& reply, time_point now);
   primary_effects on_in_sync_reply(group_id group, const result<in_sync_reply>& reply, time_point now);
   primary_effects on_hand_over_reply(group_id group, const result<in_sync_reply>& reply, time_point now);
+  /// The former owner of a group says that it is ours now, before a view does.
+  primary_effects on_appointed(const appointed& what);
   /// A sink refused us: a higher epoch owns the group.
   primary_effects on_fenced(group_id group, baton::epoch epoch);
 
@@ -239,6 +246,7 @@ class primary_table {
     time_point move_again_at{};  // after one that came to nothing
     bool move_asked = false;
     time_point move_asked_at{};
+    std::optional<baton::epoch> given{};  // under which the record names `move_to` the owner already
   };
   struct served {
     group_id group{};
@@ -301,6 +309,8 @@ class primary_table {
   void want_moves(const cluster_view& view, time_point now, primary_effects& effects);
   [[nodiscard]] bool holds_all(const owned_group& group, position short_by) const;
   void consider_moving(owned_group& group, time_point now, primary_effects& effects);
+  void hand_on(owned_group& group, primary_effects& effects);
+  [[nodiscard]] bool runs_any(const owned_group& group) const;
   void on_paused(served& session, time_point now, primary_effects& effects);
   void resume(owned_group& group, time_point now, primary_effects& effects);
   void leave(owned_group& group, const std::string& standby, time_point now, primary_effects& effects);

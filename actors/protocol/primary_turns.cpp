@@ -406,7 +406,8 @@ void primary_table::release_group(group_id group, primary_effects& effects) {
 primary_effects primary_table::on_tick(bool lease_valid, time_point now) {
   lease_valid_ = lease_valid;
   primary_effects effects;
-  for (auto& [id, group] : groups_) {
+  for (auto next = groups_.begin(); next != groups_.end();) {
+    auto& [id, group] = *next++;  // which may be given up, moving
     if (lease_valid) release_group(id, effects);
     for (auto& [name, state] : group.standbys) {
       if ((!state.joining && !state.leaving) || now - state.asked_at < limits::request_timeout / 4) continue;

@@ -63,7 +63,13 @@ struct superseded {
   baton::epoch epoch{};
 };
 
-using replica_effect = std::variant<send_ack, import_rows, cut_rows, drop_rows, superseded>;
+/// The former owner of a group says that this node owns it now, and that it has said all.
+struct appointed {
+  group_id group{};
+  baton::epoch epoch{};
+};
+
+using replica_effect = std::variant<send_ack, import_rows, cut_rows, drop_rows, superseded, appointed>;
 using replica_effects = std::vector<replica_effect>;
 
 /// A session as it changes hands between the standby and the primary of one node.
@@ -109,6 +115,7 @@ class replica_set {
   // From a primary.
   replica_effects on_records(peer_handle from, const session_records& records);
   replica_effects on_resync(peer_handle from, const resync_frame& frame);
+  replica_effects on_appointment(const appointment_frame& frame);
 
   /// Whether rows announced by this descriptor may land (rules S1, S2, S4). On success they are expected, and
   /// the next ones after them; report them by `on_landed` or `on_landing_failed`, in the order of admission:

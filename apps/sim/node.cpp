@@ -362,6 +362,9 @@ void node::act(protocol::replicate_records& order) {
 void node::act(protocol::end_replication& order) {
   to_links([order](link_driver& link) { link.on_end(order); }, order.standbys);
 }
+void node::act(protocol::appoint& order) {
+  to_links([order](link_driver& link) { link.on_appoint(order); }, {order.standby});
+}
 void node::act(protocol::cut_engine& order) {
   to_links([held = rows_held{order.session, order.rows}](link_driver& link) { link.on_rows_held(held); });
   to_engine([this, order] { loop_->cut(order); });
@@ -465,6 +468,8 @@ void node::carry_out_standby(protocol::replica_effects effects, const gpu::stagi
       if (drop->place_unused) places_->give_back();
     } else if (const auto* higher = std::get_if<protocol::superseded>(&effect))
       to_primary([this, higher = *higher] { return table_->on_fenced(higher.group, higher.epoch); });
+    else if (const auto* ours = std::get_if<protocol::appointed>(&effect))
+      to_primary([this, ours = *ours] { return table_->on_appointed(ours); });
   }
 }
 

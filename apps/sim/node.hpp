@@ -102,6 +102,7 @@ class node : public std::enable_shared_from_this<node> {
   void act(actors::protocol::begin_replication& order);
   void act(actors::protocol::replicate_records& order);
   void act(actors::protocol::end_replication& order);
+  void act(actors::protocol::appoint& order);
   void act(actors::protocol::cut_engine& order);
   void act(actors::protocol::run_engine& order);
   void act(actors::protocol::allow_engine& order);

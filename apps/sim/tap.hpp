@@ -18,7 +18,7 @@ using any_message =
     std::variant<node_registration, gateway_registration, heartbeat, heartbeat_ack, cluster_view,
                  in_sync_change, hand_over, in_sync_reply, gateway_hello, open_turn, open_turn_reply,
                  turn_tokens, turn_failure, end_turn, seal, seal_reply, link_hello, link_welcome,
-                 link_refusal, records_frame, resync_frame, acks_frame, delta_descriptor>;
+                 link_refusal, records_frame, resync_frame, acks_frame, appointment_frame, delta_descriptor>;
 
 /// What a frame carries, for whoever watches: its bytes, and how they are read. Empty if there is nothing to
 /// see, as with the end of a stream.

@@ -111,7 +111,7 @@ MUTANTS = (
     mutant("LEASE_RESUME", "SEMI LEASES TOKENS=1 EPOCHS=2", "L: nor is a tail released when a turn resumes"),
     mutant("LEASE_HEARD", "SEMI LEASES TOKENS=1 EPOCHS=2", "L: nor when the set is heard to have shrunk"),
     mutant("LEASE_ORDER", "SEMI LEASES TOKENS=1 EPOCHS=2", "L: a lease lapses at the node first"),
-    mutant("DRAIN_STOP", "DRAINS=1 ROWS TOKENS=1 EPOCHS=2", "M: an owner that drains decodes nothing more"),
+    mutant("DRAIN_TOLD", "DRAINS=1 ROWS TOKENS=1 EPOCHS=2", "M: the new owner waits for the old one's word"),
     mutant("DRAIN_FLUSH", "DRAINS=1 ROWS TOKENS=1 EPOCHS=2", "M: the log and its rows are acknowledged first"),
     mutant("DRAIN_ROWS", "DRAINS=1 ROWS TOKENS=1 EPOCHS=2", "M: the rows, too, not the log alone"),
     mutant("DRAIN_RESUME", "DRAINS=1 ROWS TOKENS=1 EPOCHS=2", "M: it goes on by itself only if no move is under way"),

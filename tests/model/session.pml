@@ -115,8 +115,9 @@ mtype asked = none;                                        /* an owner's request
 byte asked_by, asked_epoch, asked_node, asked_incarnation;
 #endif
 #ifdef DRAINS
+byte handed_by;                                            /* 1 + who has asked for the record's owner and is to tell it; 0: nobody */
 bit drained;                                               /* the record's owner came by a planned move */
-byte drained_log;                                          /* what the old owner had decoded then; 0: it is gone */
+byte drained_log;                                          /* what the old owner had decoded when it told it; 0: it did not */
 #endif
 
 /* --- the gateway --------------------------------------------------------------------------------------------------------- */
@@ -272,15 +273,12 @@ hidden byte again;                                         /* a late message sta
 #define ELIGIBLE(n) (IN_SYNC(n) || gateway_up)
 #endif
 
-/* M: an owner that drains decodes nothing more; it asks for the move once the other side has all of the log and all rows; it
-   goes on by itself only when no such request is under way. */
+/* M: an owner that drains decodes nothing more, and asks for the move; it goes on by itself only when no such request is under
+   way. When the record has changed and the other side has all of the log and all rows, it tells the other side. */
 #ifdef DRAINS
 #define DRAIN_TO(n) (draining[n] - 1)
-#ifdef M_DRAIN_STOP
-#define STOPPED(n) false
-#else
 #define STOPPED(n) (draining[n] != 0)
-#endif
+#define UNTOLD (handed_by != 0)                            /* views show the record as it was */
 #ifdef M_DRAIN_FLUSH
 #define LOG_FLUSHED(n) true
 #else
@@ -296,8 +294,20 @@ hidden byte again;                                         /* a late message sta
 #else
 #define MAY_RESUME(n) (!(asked == move && asked_by == n) && epoch == epoch_of[n])
 #endif
+#ifdef M_DRAIN_TOLD
+#define MAY_TAKE_OVER true
+#else
+#define MAY_TAKE_OVER !UNTOLD
+#endif
+/* The new owner learns of it by a view: the old one has given up, or one of the two is lost. */
+inline end_hand_over() {
+  drained = (drained_log != 0 -> 1 : 0);
+  handed_by = 0
+}
 #else
 #define STOPPED(n) false
+#define UNTOLD false
+#define MAY_TAKE_OVER true
 #endif
 
 /* --- what nodes do with their own state ---------------------------------------------------------------------------------- */
@@ -765,8 +775,13 @@ inline ask(what, n, m) {
   :: d_step { role[n] == serving && live[n] && draining[n] == 0 && drains < DRAINS && role[m] != down && FIRST_TO(m) -> \
      drains++; \
      draining[n] = m + 1 } \
-  :: d_step { role[n] == serving && draining[n] == m + 1 && asked == none && LOG_FLUSHED(n) && ROWS_FLUSHED(n) -> \
-     ask(move, n, m) }
+  :: d_step { role[n] == serving && draining[n] == m + 1 && asked == none && epoch == epoch_of[n] -> \
+     ask(move, n, m) } \
+  :: d_step { role[n] == serving && draining[n] == m + 1 && handed_by == n + 1 && LOG_FLUSHED(n) && ROWS_FLUSHED(n) -> \
+     drained_log = log_of[n]; \
+     end_hand_over(); \
+     step_down(n); \
+     discard_dead() }
 #else
 #define DRAIN(n, m)
 #endif
@@ -804,6 +819,12 @@ inline crash(n) {
 #endif
 #ifdef SEMI
   promoted_in_sync = promoted_in_sync & ~BIT(n);
+#endif
+#ifdef DRAINS
+  if
+  :: UNTOLD && (handed_by == n + 1 || owner == n) -> drained_log = 0; end_hand_over()
+  :: else -> skip
+  fi;
 #endif
   owner_gone = (owner == n -> 1 : owner_gone);
   discard(late[slot].to == n);
@@ -884,7 +905,13 @@ proctype Node(byte n) {
      } }
 
   /* P: the record names this process; it leaves its standby side, and refuses lower epochs from here on. */
-  :: d_step { role[n] == standby && owner == n && !owner_gone && epoch > epoch_of[n] ->
+  :: d_step { role[n] == standby && owner == n && !owner_gone && epoch > epoch_of[n] && MAY_TAKE_OVER ->
+#ifdef M_DRAIN_TOLD
+     if
+     :: UNTOLD -> drained_log = log_of[handed_by - 1]; end_hand_over()
+     :: else -> skip
+     fi;
+#endif
      role[n] = sealing;
      epoch_of[n] = epoch;
      branch[n] = record_branch;
@@ -904,7 +931,7 @@ proctype Node(byte n) {
      if
      :: drained && epoch == epoch_of[n] ->
         assert(EXTENDS(log_of[n], client));                /* INV17: nothing is lost */
-        assert(drained_log == 0 || log_of[n] == drained_log);                           /* INV17 */
+        assert(log_of[n] == drained_log);                  /* INV17 */
         assert(rows[n] == log_of[n])                       /* INV17: nothing is evaluated again */
      :: else -> skip
      fi;
@@ -940,8 +967,16 @@ proctype Node(byte n) {
      released[n] = LEN(client);
 #endif
      owed = 0 }
-  /* It learns that it has been replaced: by a view, a refused seal, a refused record. */
+  /* It learns that it has been replaced: by a view, a refused seal, a refused record, an answer; or it has given up. */
   :: d_step { OWNS(n) && epoch > epoch_of[n] && owner != n ->
+#ifdef DRAINS
+     if
+     :: handed_by == n + 1 ->
+        drained_log = (draining[n] == 0 -> log_of[n] : 0);                              /* there was no need to lose anything */
+        end_hand_over()
+     :: else -> skip
+     fi;
+#endif
      step_down(n);
      discard_dead() }
 
@@ -991,15 +1026,15 @@ inline name_owner(n) {
 #define COUNT_SUSPICION skip
 #endif
 #ifdef DRAINS
-#define SET_DRAINED(yes, what) drained = yes; drained_log = what
+#define TELL_BY_VIEW drained_log = 0; end_hand_over()
 #else
-#define SET_DRAINED(yes, what) skip
+#define TELL_BY_VIEW skip
 #endif
 #define PROMOTE(n) \
   :: d_step { epoch < EPOCHS && role[n] == standby && (owner != n || owner_gone) && ELIGIBLE(n) && SUSPECTED && FIRST_TO(n) && \
               branches < 4 -> \
      COUNT_SUSPICION; \
-     SET_DRAINED(0, 0); \
+     TELL_BY_VIEW; \
      name_owner(n) }
 
 inline answer() {
@@ -1027,11 +1062,15 @@ proctype Orchestrator() {
   :: d_step { asked == move ->
      if
      :: CAS_EPOCH(asked_epoch) && RUNS(asked_node, asked_incarnation) && epoch < EPOCHS && branches < 4 ->
-        SET_DRAINED(1, ((OWNS(asked_by) && epoch_of[asked_by] == asked_epoch) -> log_of[asked_by] : 0));
-        name_owner(asked_node)
+        drained_log = 0;
+        end_hand_over();
+        name_owner(asked_node);
+        handed_by = ((OWNS(asked_by) && epoch_of[asked_by] == asked_epoch) -> asked_by + 1 : 0)
      :: else -> skip
      fi;
      answer() }
+  /* It has taken too long. */
+  :: d_step { UNTOLD -> drained_log = 0; end_hand_over() }
 #endif
   od
 }
@@ -1049,7 +1088,7 @@ inline end_turn() {
 proctype Gateway() {
   end: do
   /* A view may tell it of an epoch before the owner does. */
-  :: d_step { gateway_up && sealed < epoch ->
+  :: d_step { gateway_up && sealed < epoch && !UNTOLD ->
      sealed = epoch;
      discard_dead() }
   :: d_step { gateway_up && cancels < CANCELS ->

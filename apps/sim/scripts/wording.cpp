@@ -66,6 +66,7 @@ const std::vector<std::string_view>& message_kinds() {
                                                    "records_frame",
                                                    "resync_frame",
                                                    "acks_frame",
+                                                   "appointment_frame",
                                                    "delta_descriptor"};
   BATON_ASSERT(names.size() == std::variant_size_v<any_message>);
   return names;
@@ -226,6 +227,9 @@ std::string wording::say(const resync_frame& it) const {
   for (const history_point& one : it.probes)
     all += " " + text(one.length);
   return all;
+}
+std::string wording::say(const appointment_frame& it) const {
+  return "group " + text(raw(it.group)) + " " + under(it.epoch);
 }
 std::string wording::say(const acks_frame& it) const {
   std::vector<std::string> all;

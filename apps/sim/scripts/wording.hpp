@@ -59,6 +59,7 @@ class wording {
   [[nodiscard]] std::string say(const records_frame& it) const;
   [[nodiscard]] std::string say(const resync_frame& it) const;
   [[nodiscard]] std::string say(const acks_frame& it) const;
+  [[nodiscard]] std::string say(const appointment_frame& it) const;
   [[nodiscard]] std::string say(const delta_descriptor& it) const;
 
   std::function<std::optional<std::string>(session_id)> session_name_;

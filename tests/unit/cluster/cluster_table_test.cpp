@@ -448,6 +448,50 @@ TEST_CASE("what a draining node owns is to go to a standby that is in sync and s
   }
 }
 
+TEST_CASE("a group that is handed over is shown as it was until its new owner has it") {
+  cluster_world world = three_nodes();
+  const auto reports = [&](const char* node, epoch under) {
+    world.statuses[node] = {group_status{group_id{1}, under, true, 1, 10, 0}};
+  };
+  const auto shown = [&] { return world.table->view().groups.at(0).owner; };
+  world.add(group_id{1}, "b");
+  const epoch before = world.group(1).epoch;
+  reports("a", before);
+  world.pass(40ms);
+  const std::uint64_t version = world.table->view().version;
+  REQUIRE(world.hand_over({group_id{1}, before, run_of("a"), run_of("b")}).changed);
+  const epoch after = world.group(1).epoch;
+  CHECK(world.group(1).owner == run_of("b"));
+  world.pass(40ms);
+  CHECK(shown() == run_of("a"));
+  CHECK(world.table->view().groups.at(0).epoch == before);
+  SECTION("it says so") {
+    reports("b", after);
+    world.pass(20ms);
+  }
+  SECTION("the old one has let it go") {
+    world.statuses["a"].clear();
+    world.pass(20ms);
+  }
+  SECTION("the old one is lost") {
+    world.lost(run_of("a"));
+  }
+  SECTION("it takes too long") {
+    world.pass(2900ms);
+    CHECK(shown() == run_of("a"));
+    world.pass(100ms);
+  }
+  SECTION("the new one is lost: then it is another's") {
+    world.lost(run_of("b"));
+    CHECK(shown() == world.group(1).owner);
+    CHECK(shown() != run_of("b"));
+    return;
+  }
+  CHECK(shown() == run_of("b"));
+  CHECK(world.table->view().groups.at(0).epoch == after);
+  CHECK(world.table->view().version > version + 1);  // everybody is told
+}
+
 TEST_CASE("what gateways cannot reach moves to where more of them can") {
   cluster_world world = three_nodes();
   REQUIRE(world.group(1).owner == run_of("a"));

@@ -58,6 +58,9 @@ struct describer {
            number(it.change.revision);
   }
   std::string operator()(const ask_hand_over& it) const { return "hand over to " + it.change.to.name; }
+  std::string operator()(const appoint& it) const {
+    return "appoint " + it.standby + " e" + number(raw(it.what.epoch));
+  }
   std::string operator()(const begin_replication& it) const {
     return "begin " + number(it.log.length()) + " rows " + number(it.rows) + to(it.standbys);
   }

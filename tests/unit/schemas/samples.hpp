@@ -142,6 +142,7 @@ inline std::vector<link_frame> samples() {
       records_frame{{records}},
       resync_frame{group_id{4}, epoch{17}, session_id{5}, {{100, 0xabc}, {50, 0xdef}}, 13},
       acks_frame{{full, {}}},
+      appointment_frame{group_id{4}, epoch{18}},
       link_hello{},
       link_hello{greatest_process(), {}, "", {{"", ""}}},
       link_welcome{},
@@ -153,6 +154,8 @@ inline std::vector<link_frame> samples() {
       probes,
       acks_frame{},
       acks_frame{{greatest}},
+      appointment_frame{},
+      appointment_frame{group_id{max64}, epoch{max64}},
   };
 }
 
