@@ -8,10 +8,6 @@ namespace {
 const process_id nobody{};
 using names = std::vector<process_id>;
 
-group_record record(std::uint64_t group, const process_id& owner, names in_sync, std::uint64_t revision) {
-  return {group_id{group}, epoch{revision}, revision, owner, std::move(in_sync)};
-}
-
 }  // namespace
 
 TEST_CASE("a node that registers gets a group, a second time nothing") {

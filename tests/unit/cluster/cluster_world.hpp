@@ -27,6 +27,11 @@ inline process_id run_of(const std::string& name, std::uint64_t number = 1) {
   return {name, incarnation{number}};
 }
 
+inline group_record record(std::uint64_t group, const process_id& owner, std::vector<process_id> in_sync,
+                           std::uint64_t revision) {
+  return {group_id{group}, epoch{revision}, revision, owner, std::move(in_sync)};
+}
+
 /// A cluster table, the clock, and a store that carries out its swaps at once, unless told otherwise. Checks
 /// on every swap what must hold for all of them.
 class cluster_world {
