@@ -289,6 +289,10 @@ std::vector<group_move> cluster_table::moves() const {
     ++load[record.owner];
   std::vector<group_move> out;
   for (const auto& [id, record] : groups_) {
+    if (const auto moving = handed_on_.find(id); moving != handed_on_.end()) {
+      out.push_back({id, moving->second.before.epoch, record.owner});
+      continue;
+    }
     if (!runs(record.owner)) continue;
     if (const process_id* to = ordered_owner(record); to != nullptr) {
       if (*to != record.owner) out.push_back({id, record.epoch, *to});
@@ -307,7 +311,7 @@ std::vector<group_move> cluster_table::moves() const {
     for (const auto& [id, record] : groups_)
       if (runs(record.owner) && !nodes_.at(record.owner.name).draining() && load[record.owner] > 1 &&
           is_in_sync(record, node.registration.node) && ordered_owner(record) == nullptr &&
-          (best == nullptr || load[record.owner] > load[best->owner]))
+          !handed_on_.contains(id) && (best == nullptr || load[record.owner] > load[best->owner]))
         best = &record;
     if (best == nullptr) continue;
     --load[best->owner];
@@ -550,6 +554,7 @@ cluster_effects cluster_table::on_swapped(bool done, const group_record& outcome
     failovers_.push_back(std::move(*why.failover));
     if (failovers_.size() > remembered_failovers) failovers_.erase(failovers_.begin());
   }
+  show_handed_on(now, effects);
   changed(effects);
   if (done) settle(record, now, effects);
   return effects;

@@ -152,7 +152,8 @@ class Network(unittest.TestCase):
             stream = Stream(cluster, "late", max_tokens=500)
             stream.await_pieces(20)
             victim = stream.node
-            relay = cables.relay(victim, 1, out_of=(2000, 0))
+            # Late, but not so late that silence has ended the connections that the frames come by: after two seconds.
+            relay = cables.relay(victim, 1, out_of=(1500, 0))
             self.addCleanup(relay.kill)
             before = cables.frames_from(victim)
             wait_until(lambda: cables.frames_from(victim) > before + 50, 5, "frames that are late")

@@ -70,6 +70,7 @@ TEST_CASE("a group that is handed over is shown as it was until its new owner ha
   world.pass(40ms);
   CHECK(shown() == run_of("a"));
   CHECK(world.table->view().groups.at(0).epoch == before);
+  CHECK(world.table->view().moves == std::vector{group_move{group_id{1}, before, run_of("b")}});
   SECTION("it says so") {
     reports("b", after);
     world.pass(20ms);
@@ -94,6 +95,7 @@ TEST_CASE("a group that is handed over is shown as it was until its new owner ha
   }
   CHECK(shown() == run_of("b"));
   CHECK(world.table->view().groups.at(0).epoch == after);
+  CHECK(world.table->view().moves.empty());
   CHECK(world.table->view().version > version + 1);  // everybody is told
 }
 
@@ -199,5 +201,7 @@ TEST_CASE("restarts do not pile up groups: one is moved to a node that owns none
   const group_move wanted = world.table->view().moves[0];
   CHECK(wanted.to == run_of("b"));
   CHECK(world.hand_over({wanted.group, wanted.epoch, run_of("a"), run_of("b")}).changed);
+  world.statuses.clear();
+  world.pass(20ms);
   CHECK(world.table->view().moves.empty());
 }
