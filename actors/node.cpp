@@ -101,7 +101,7 @@ result<void> node::assemble(const node_options& how, const engine_factory& make_
   parts_->primary = spawn_primary_actor(
       system_, parts_,
       table_settings(parts_->self, *parts_->engine, parts_->places,
-                     {*commit, !how.replicate_to.empty(), how.replicas, how.liveness.lease}));
+                     {*commit, !how.replicate_to.empty(), how.replicas, how.liveness.lease, rows_}));
   auto control =
       publish(system_, local_, caf::actor_cast<primary_actor>(parts_->primary), how.control_listen);
   if (!control) {

@@ -45,6 +45,7 @@ protocol::primary_table::options table_settings(const process_id& self, const en
   table.wait_for_standbys = how.wait_for_standbys;
   table.replicas = how.replicas;
   table.replace_after = how.replace_after;
+  table.rows_move = how.rows;
   return table;
 }
 

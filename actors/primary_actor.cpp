@@ -256,6 +256,11 @@ struct primary_state {
                       {"corrupt", replicas.corrupt},
                       {"refused_rows", replicas.refused_rows},
                       {"synced_rows", replicas.synced_rows}};
+    out["places"] = {{"total", node->places->total()}, {"unused", node->places->unused()}};
+    out["replica"]["held"] = nlohmann::json::array();
+    for (const auto& group : node->plane->summaries())
+      out["replica"]["held"].push_back(
+          {{"group", raw(group.group)}, {"epoch", raw(group.epoch)}, {"sessions", group.sessions}});
     const auto staging = node->device->staging().used();
     out["staging"] = {{"slots", staging.total}, {"lent", staging.lent}, {"quarantined", staging.quarantined}};
     out["kv_bytes_per_token"] = node->engine->layout().bytes_per_token();

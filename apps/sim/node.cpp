@@ -90,8 +90,9 @@ node::node(world& in, std::shared_ptr<host> on, std::vector<std::string> standby
   };
   loop_ = std::make_unique<engine_loop>(engine_, std::move(out));
 
-  auto table = table_settings(host_->self(), engine_, places_,
-                              {in.how.commit, !standbys_.empty(), in.how.replicas, in.how.lease});
+  auto table =
+      table_settings(host_->self(), engine_, places_,
+                     {in.how.commit, !standbys_.empty(), in.how.replicas, in.how.lease, in.how.rows});
   if (in.without == left_out::commit_wait) table.commit.how = protocol::commit_rule::mode::async;
   if (in.without == left_out::shapes) table.exact = false;
   table_ = std::make_unique<protocol::primary_table>(std::move(table));

@@ -156,7 +156,11 @@ class Deployment:
         for process in self.restarted:
             process.terminate()
         for process in self.restarted:
-            process.wait(timeout=10)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._explain()
+                raise
 
     def signal(self, process, number):
         os.kill(self.pids[process], number)
