@@ -6,7 +6,6 @@
 #include <caf/io/middleman_actor_impl.hpp>
 #include <caf/io/network/multiplexer.hpp>
 
-#include "schemas/limits.hpp"
 #include "transports/socket_address.hpp"
 
 namespace baton::actors {

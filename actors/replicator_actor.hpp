@@ -14,9 +14,11 @@ namespace baton::actors {
 /// | message | effect |
 /// |---|---|
 /// | `link_target` | where the standby is now; an empty address closes |
-/// | `begin_replication`, `replicate_records`, `end_replication`, `appoint` | what the primary does to its
-/// sessions | | `rows_held`, `packed_slot` | rows that the engine has, and rows ready to send | |
-/// `inbound_frame`, `connection_lost` | from the data plane | | `tick` | deadlines, reconnects |
+/// | `begin_replication`, `replicate_records`, `end_replication` | what the primary does to its sessions |
+/// | `appoint` | the last word to the new owner of a group |
+/// | `rows_held`, `packed_slot` | rows that the engine has, and rows ready to send |
+/// | `inbound_frame`, `connection_lost` | from the data plane |
+/// | `tick` | deadlines, reconnects |
 ///
 /// Reports to the primary: `link_report` when up or down, `link_news` for progress, fencing and wants,
 /// `link_figures`.

@@ -11,9 +11,8 @@ namespace baton::actors {
 /// in the engine passes through here, so that imports, cuts and promotions reach it in one order. The replica
 /// set itself lives in the data plane, which answers records on the transport's thread.
 ///
-/// - `replica_orders`: imports to the gpu actor; cuts and drops to the engine; `superseded` and `appointed`
-/// to the
-///   primary.
+/// - `replica_orders`: imports to the gpu actor; cuts and drops to the engine; what concerns ownership
+///   (`superseded`, `appointed`) to the primary.
 /// - `unpacked_rows`: verified rows to the engine, unless the history was cut meanwhile.
 /// - `import_done`: counted as synced, acknowledged.
 /// - `take_replicas`: answered by `taken_replicas`; the group leaves the standby role.

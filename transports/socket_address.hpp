@@ -8,7 +8,7 @@
 #include "schemas/errors.hpp"
 #include "transports/unique_fd.hpp"
 
-/// Addresses and sockets, as the bodies over sockets share them. For this room only.
+/// Addresses and sockets, as the bodies over sockets share them, and the dialer of the control plane.
 namespace baton::transports::detail {
 
 /// Where a socket listens or connects to: "HOST:PORT", "[HOST]:PORT", or "shm:NAME" within one machine.

@@ -25,6 +25,7 @@ class Watched:
 
     def __init__(self, running):
         self.running, self.told, self.round_trips_ms = running, [], []
+        self.more = threading.Condition()
 
     def run(self):
         mover = threading.Thread(target=self._move)
@@ -35,13 +36,15 @@ class Watched:
         return answer
 
     def _seen(self, answer):
-        self.told.append((time.perf_counter(), answer.nodes[-1] if answer.nodes else None))
+        with self.more:
+            self.told.append((time.perf_counter(), answer.nodes[-1] if answer.nodes else None))
+            self.more.notify()
 
     def _move(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.running.http_port)
         for number in range(MOVES):
-            while len(self.told) < 20 + TOKENS_APART * number:
-                time.sleep(0.002)
+            with self.more:
+                self.more.wait_for(lambda wanted=20 + TOKENS_APART * number: len(self.told) >= wanted)
             self._ask(connection)
             owner = self.told[-1][1]
             to = random.choice([node for node in self.running.nodes if node != owner])
