@@ -112,12 +112,10 @@ cluster_effects cluster_table::on_node(const node_registration& node, time_point
   if (returned) return effects;
   statuses_.erase(node.node.name);
   // Rule I3: an earlier incarnation leaves every in-sync set before this one is used.
-  // What a write has come to is learned by another one, which succeeds only if that one has not.
-  for (const group_id unsure : unsure_)
-    swap(groups_.at(unsure), groups_.at(unsure).revision, false, {}, effects);
   for (const auto& [id, record] : groups_)
     settle(record, now, effects);
   give_work(it, now, effects);
+  make_sure(effects);
   changed(effects);
   return effects;
 }
@@ -222,13 +220,11 @@ cluster_effects cluster_table::on_tick(time_point now) {
   for (const auto& [node, cause] : dead)
     lose(*node, cause, now, effects);
   show_handed_on(now, effects);  // what has taken too long
-  // What a write has come to is learned by another one, which succeeds only if that one has not.
-  for (const group_id unsure : unsure_)
-    swap(groups_.at(unsure), groups_.at(unsure).revision, false, {}, effects);
   for (const auto& [id, record] : groups_)
     settle(record, now, effects);
   for (const auto& [name, node] : nodes_)
     if (node.alive) give_work(node, now, effects);
+  make_sure(effects);
   return effects;
 }
 
@@ -489,6 +485,20 @@ void cluster_table::give_work(const member& node, time_point now, cluster_effect
   swap(std::move(fresh), 0, true, {}, effects);
 }
 
+/// What a write has come to is learned by another one, which succeeds only if that one has not. Of a group
+/// that is not known, which nobody begins anew by now, that one makes a record without an owner.
+void cluster_table::make_sure(cluster_effects& effects) {
+  for (const group_id unsure : unsure_) {
+    const auto known = groups_.find(unsure);
+    group_record nobodys;
+    nobodys.group = unsure;
+    if (known != groups_.end())
+      swap(known->second, known->second.revision, false, {}, effects);
+    else
+      swap(std::move(nobodys), 0, true, {}, effects);
+  }
+}
+
 /// The truth, or nothing: who asks goes on from the answer.
 void cluster_table::reply(change_ticket ticket, group_id group, bool changed,
                           cluster_effects& effects) const {
@@ -543,7 +553,7 @@ cluster_effects cluster_table::on_swapped(bool done, const group_record& outcome
   if (outcome.revision != 0) {
     groups_[outcome.group] = outcome;
     unsure_.erase(outcome.group);
-  } else if (!done && groups_.contains(outcome.group)) {
+  } else if (!done) {
     unsure_.insert(outcome.group);
   }
   const auto known = groups_.find(outcome.group);

@@ -135,6 +135,7 @@ class cluster_table {
   void settle(const group_record& record, time_point now, cluster_effects& effects);
   [[nodiscard]] const group_record* find_spare() const;
   void give_work(const member& node, time_point now, cluster_effects& effects);
+  void make_sure(cluster_effects& effects);
   bool swap(group_record desired, std::uint64_t expected, bool new_epoch, pending_change why,
             cluster_effects& effects);
   void changed(cluster_effects& effects);

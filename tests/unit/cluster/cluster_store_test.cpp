@@ -68,6 +68,20 @@ TEST_CASE("a new node meets a store that fails") {
   world.check_settled();
 }
 
+TEST_CASE("a group that was made unnoticed is found although nobody asks for it any more") {
+  cluster_world world;
+  world.gateway();
+  world.node("a");
+  world.store_lies = true;
+  world.node("b");
+  world.store_lies = false;
+  world.lost(run_of("a"));  // so b has group 1, and needs no other
+  CHECK(world.owned_by(run_of("b")) == std::vector{group_id{1}, group_id{2}});
+  CHECK(world.table->view().groups.size() == 1);
+  world.pass(limits::heartbeat * 2);
+  world.check_settled();
+}
+
 TEST_CASE("a number that is taken in the store is not given twice") {
   cluster_world world;
   world.meddle(group_id{1}, run_of("x"));
@@ -280,6 +294,7 @@ TEST_CASE("epochs never fall and every group finds a living owner, whatever happ
           break;
         case 4:
           world.store_down = draw.chance(30);
+          world.store_lies = draw.chance(30);
           break;
         case 5:
           if (draw.chance(50))
@@ -298,7 +313,7 @@ TEST_CASE("epochs never fall and every group finds a living owner, whatever happ
       world.pass(20ms * draw.below(12));
       check_epochs();
     }
-    world.store_down = false;
+    world.store_down = world.store_lies = false;
     world.release();
     for (const std::string& name : everybody)
       if (world.alive(name) && world.beating.contains(name))

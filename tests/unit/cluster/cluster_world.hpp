@@ -184,6 +184,12 @@ class cluster_world {
     else
       REQUIRE(written.epoch == there.epoch);
     store[written.group] = written;
+    if (store_lies) {  // it has written, says that it failed, and cannot be read
+      group_record none;
+      none.group = swap.desired.group;
+      run(table->on_swapped(false, none, now));
+      return;
+    }
     run(table->on_swapped(true, written, now));
   }
 
@@ -248,7 +254,7 @@ class cluster_world {
   std::map<change_ticket, in_sync_reply> replies;
   std::deque<swap_record> waiting;
   bool held_back = false;
-  bool store_down = false;
+  bool store_down = false, store_lies = false;
   std::uint64_t revision = 0, sequence = 0;
   change_ticket tickets = 0;
   int swaps = 0, published = 0, depth = 0;
