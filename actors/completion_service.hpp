@@ -27,8 +27,9 @@ struct completion_request {
   std::uint32_t max_tokens = 0;  ///< 0: up to the context
   std::vector<std::string> stop;
   bool ignore_end = false;  ///< go on past end-of-generation tokens (for benchmarks)
-  std::string
-      idempotency_key;  ///< client's name of this very request, so that a retry is recognised; empty: none
+  /// Client's name of this very request; empty: none. One that is sent again gets the answer of the first.
+  std::string idempotency_key;
+  std::uint64_t request_hash = 0;  ///< of all that the client said: under one key it must be the same
 };
 
 enum class finish_reason : std::uint8_t {

@@ -120,7 +120,7 @@ void data_plane::from_primary(transports::connection_id from, const link_frame& 
     } else if (const auto* resync = std::get_if<resync_frame>(&frame)) {
       take(replicas_.on_resync(raw(from), *resync));
     } else if (const auto* appointment = std::get_if<appointment_frame>(&frame)) {
-      take(replicas_.on_appointment(*appointment));
+      rest.emplace_back(protocol::appointed{appointment->group, appointment->epoch});
     }
   }
   hand_on(std::move(rest), {});

@@ -29,7 +29,6 @@ spdlog::logger& log() {
 struct gateway_state {
   gateway_options how;
   process_id self_id;
-  std::string control_address;
   directory_ptr local;
   std::shared_ptr<gateway_snapshot> snapshot;
   std::unique_ptr<gateway_core> core;
@@ -83,7 +82,7 @@ struct gateway_state {
 
   void register_here(pointer self) {
     self->request(orchestrator, how.liveness.greeted_within(),
-                  wire<gateway_registration>{{self_id, control_address, core->unreachable()}},
+                  wire<gateway_registration>{{self_id, core->unreachable()}},
                   caf::actor_cast<gateway_actor>(self))
         .then([](const wire<heartbeat_ack>&) {}, [this](const caf::error&) { lose_orchestrator(); });
   }
@@ -263,7 +262,8 @@ struct gateway_state {
                       {"diverged", counted.diverged},
                       {"seals", counted.seals},
                       {"reopened", counted.reopened},
-                      {"poisoned", counted.poisoned}};
+                      {"poisoned", counted.poisoned},
+                      {"attached", counted.attached}};
     out["cluster"] = json::parse(cluster_status, nullptr, false);
     const std::string status = out.dump();
     const std::string metrics = metrics_text();
@@ -288,6 +288,8 @@ struct gateway_state {
         counted.failed);
     add("baton_gateway_turns_poisoned_total", "counter", "Turns refused because nodes died of them.",
         counted.poisoned);
+    add("baton_gateway_turns_attached_total", "counter",
+        "Requests answered by an earlier one with their idempotency key.", counted.attached);
     add("baton_gateway_turns_cancelled_total", "counter", "Turns whose client left.", counted.cancelled);
     add("baton_gateway_tokens_total", "counter", "Tokens released to clients.", counted.tokens);
     add("baton_gateway_tokens_duplicate_total", "counter", "Messages dropped: all of it was released before.",
@@ -305,14 +307,12 @@ struct gateway_state {
 
 gateway_core_actor::behavior_type gateway_behavior(gateway_core_actor::stateful_pointer<gateway_state> self,
                                                    gateway_options how, process_id self_id,
-                                                   std::string control_address,
                                                    std::shared_ptr<const engines::tokenizer> text,
                                                    directory_ptr local,
                                                    std::shared_ptr<gateway_snapshot> snapshot) {
   auto& state = self->state;
   state.how = std::move(how);
   state.self_id = std::move(self_id);
-  state.control_address = std::move(control_address);
   state.local = std::move(local);
   state.snapshot = std::move(snapshot);
   state.init(self, std::move(text));
@@ -336,11 +336,10 @@ gateway_core_actor::behavior_type gateway_behavior(gateway_core_actor::stateful_
 }  // namespace
 
 gateway_handles spawn_gateway_actor(caf::actor_system& system, gateway_options how, process_id self,
-                                    std::string control_address,
                                     std::shared_ptr<const engines::tokenizer> text, directory_ptr local) {
   auto snapshot = std::make_shared<gateway_snapshot>();
-  auto actor = system.spawn(gateway_behavior, std::move(how), std::move(self), std::move(control_address),
-                            text, std::move(local), snapshot);
+  auto actor =
+      system.spawn(gateway_behavior, std::move(how), std::move(self), text, std::move(local), snapshot);
   return {caf::actor_cast<gateway_actor>(actor), std::make_shared<gateway_service>(actor, text, snapshot)};
 }
 

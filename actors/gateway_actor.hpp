@@ -25,7 +25,6 @@ struct gateway_handles {
   std::shared_ptr<completion_service> service;
 };
 gateway_handles spawn_gateway_actor(caf::actor_system& system, gateway_options how, process_id self,
-                                    std::string control_address,
                                     std::shared_ptr<const engines::tokenizer> text, directory_ptr local);
 
 }  // namespace baton::actors

@@ -32,6 +32,7 @@ std::uint64_t hash_of_prompt(const gateway_session& session) {
 gateway_core::gateway_core(options how, std::shared_ptr<const engines::tokenizer> text)
     : how_(std::move(how)),
       text_(std::move(text)),
+      answers_(how_.answers),
       sessions_(*text_, how_.seed),
       poison_(how_.poison_remembered) {
   for (token_id token = 0; token < static_cast<token_id>(text_->vocabulary_size()); ++token)
@@ -123,6 +124,23 @@ void gateway_core::refuse(const completion_service::receiver& events, const erro
 
 gateway_effects gateway_core::on_submit(turn_handle handle, const completion_request& request,
                                         completion_service::receiver events, time_point now) {
+  const std::string& key = request.idempotency_key;
+  if (key.empty()) return run(handle, request, std::move(events), now);
+  switch (answers_.ask(key, request.request_hash, handle, events, now)) {
+    case kept_answers::verdict::fresh:
+      return run(handle, request, answers_.recorder(key), now);
+    case kept_answers::verdict::attached:
+      ++counters_.attached;
+      return {};
+    case kept_answers::verdict::conflict:
+      refuse(events, {errc::conflict, "another request was sent under this idempotency key"});
+      return {};
+  }
+  return {};
+}
+
+gateway_effects gateway_core::run(turn_handle handle, const completion_request& request,
+                                  completion_service::receiver events, time_point now) {
   gateway_effects effects;
   // A message is a token at least: what cannot fit is not even tokenised.
   if (const std::size_t least = request.messages.size(); least >= routes_.longest_context()) {
@@ -198,18 +216,24 @@ void gateway_core::begin(std::unique_ptr<gateway_turn> turn, const turn_header& 
 
 gateway_effects gateway_core::on_cancel(turn_handle handle, time_point now) {
   gateway_effects effects;
+  if (!answers_.leave(handle, now)) cancel(handle, now, effects);
+  return effects;
+}
+
+void gateway_core::cancel(turn_handle handle, time_point now, gateway_effects& effects) {
   const auto found = handles_.find(handle);
-  if (found == handles_.end()) return effects;
+  if (found == handles_.end()) return;
   gateway_turn& turn = *turns_.at(found->second);
   ++counters_.cancelled;
   const position keep = turn.session().stream.log().length();
   tell_of_end(turn, keep, effects);
   end(turn, keep, now);
-  return effects;
 }
 
 gateway_effects gateway_core::on_tick(time_point now) {
   gateway_effects effects;
+  for (const turn_handle left : answers_.on_tick(now))
+    cancel(left, now, effects);
   auto missed = routes_.unreachable(now, how_.lease);
   if (std::exchange(unreachable_, missed) != missed) effects.emplace_back(report_unreachable{});
   std::vector<session_id> waiting;

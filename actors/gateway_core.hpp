@@ -14,6 +14,7 @@
 #include "actors/gateway_routes.hpp"
 #include "actors/gateway_sessions.hpp"
 #include "actors/gateway_turn.hpp"
+#include "actors/kept_answers.hpp"
 #include "schemas/control.hpp"
 #include "schemas/limits.hpp"
 
@@ -64,11 +65,12 @@ class gateway_core {
     /// is refused from then on; 0: never.
     std::uint32_t poison_after = 2;
     std::chrono::milliseconds poison_remembered{600'000};
+    kept_answers::options answers{};
   };
 
   struct counters {
     std::uint64_t turns = 0, refused = 0, finished = 0, failed = 0, cancelled = 0, tokens = 0, duplicates = 0,
-                  stale = 0, diverged = 0, seals = 0, reopened = 0, poisoned = 0;
+                  stale = 0, diverged = 0, seals = 0, reopened = 0, poisoned = 0, attached = 0;
   };
 
   gateway_core(options how, std::shared_ptr<const engines::tokenizer> text);
@@ -117,6 +119,9 @@ class gateway_core {
     epoch asked{};
   };
 
+  gateway_effects run(turn_handle handle, const completion_request& request,
+                      completion_service::receiver events, time_point now);
+  void cancel(turn_handle handle, time_point now, gateway_effects& effects);
   /// Begins the turn in the session's log.
   result<turn_header> open(const completion_request& request, gateway_session& session,
                            const placed_prompt& placed) const;
@@ -147,6 +152,7 @@ class gateway_core {
   std::vector<token_id> end_tokens_;
   counters counters_;
 
+  kept_answers answers_;
   gateway_sessions sessions_;
   std::map<session_id, std::unique_ptr<gateway_turn>> turns_;
   std::map<turn_handle, session_id> handles_;

@@ -251,7 +251,6 @@ void graph_reader::read_gateway(table_reader& actor, const std::string& id, cons
   entry.id = id;
   entry.process = process;
   read_address(actor, "listen", true, true, entry.listen);
-  read_address(actor, "control_listen", false, true, entry.control_listen);
   actor.integer("poison_after", 0, 100, entry.poison_after);
   graph_.gateways.push_back(std::move(entry));
 }

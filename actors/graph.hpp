@@ -54,8 +54,7 @@ struct orchestrator_entry {
 struct gateway_entry {
   std::string id;
   std::string process;
-  std::string listen;  ///< HTTP
-  std::string control_listen = "127.0.0.1:0";
+  std::string listen;              ///< HTTP
   std::uint32_t poison_after = 2;  ///< nodes that may die of one request; 0: any number
 
   friend bool operator==(const gateway_entry&, const gateway_entry&) = default;

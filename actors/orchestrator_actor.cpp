@@ -240,8 +240,8 @@ struct orchestrator_state {
       out["nodes"].push_back(std::move(it));
     }
     out["gateways"] = json::array();
-    for (const gateway_view& gateway : view.gateways)
-      out["gateways"].push_back({{"name", gateway.gateway.name}, {"control", gateway.control_address}});
+    for (const process_id& gateway : view.gateways)
+      out["gateways"].push_back({{"name", gateway.name}});
     out["groups"] = json::array();
     for (const group_record& group : view.groups) {
       json in_sync = json::array();

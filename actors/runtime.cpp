@@ -97,25 +97,12 @@ class runtime_body final : public runtime {
     return address;  // one of that name before it ends here
   }
 
-  result<std::string> add_gateway(const gateway_options& how,
-                                  std::shared_ptr<const engines::tokenizer> text) override {
-    const process_id self{how.name, fresh_incarnation()};
-    auto made = spawn_gateway_actor(system_, how, self, how.control_listen, std::move(text), directory());
-    auto address = publish(system_, directory(), made.actor, how.control_listen);
-    if (!address) {
-      end(caf::actor_cast<caf::actor>(made.actor));
-      return address;
-    }
-    keep(how.name, caf::actor_cast<caf::actor>(made.actor), *address);
-    const std::lock_guard lock{guard_};
-    services_.insert_or_assign(how.name, made.service);
-    return address;
-  }
-
-  std::shared_ptr<completion_service> gateway(const std::string& name) override {
-    const std::lock_guard lock{guard_};
-    const auto found = services_.find(name);
-    return found == services_.end() ? nullptr : found->second;
+  std::shared_ptr<completion_service> add_gateway(const gateway_options& how,
+                                                  std::shared_ptr<const engines::tokenizer> text) override {
+    auto made =
+        spawn_gateway_actor(system_, how, {how.name, fresh_incarnation()}, std::move(text), directory());
+    keep(how.name, caf::actor_cast<caf::actor>(made.actor), {});
+    return made.service;
   }
 
   bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry) override {
@@ -143,7 +130,6 @@ class runtime_body final : public runtime {
       const std::lock_guard lock{guard_};
       if (auto found = nodes_.extract(name); !found.empty()) dead = std::move(found.mapped());
       if (auto found = parts_.extract(name); !found.empty()) single = std::move(found.mapped());
-      services_.erase(name);
     }
     if (dead != nullptr) dead->stop();
     if (single.actor) end(single.actor, single.address);
@@ -156,7 +142,6 @@ class runtime_body final : public runtime {
       const std::lock_guard lock{guard_};
       nodes.swap(nodes_);
       parts.swap(parts_);
-      services_.clear();
     }
     for (auto& [name, it] : parts)
       end(it.actor, it.address);
@@ -215,7 +200,6 @@ class runtime_body final : public runtime {
   std::mutex guard_;
   std::map<std::string, std::unique_ptr<node>> nodes_;
   std::map<std::string, part> parts_;
-  std::map<std::string, std::shared_ptr<completion_service>> services_;
   std::vector<caf::actor> undertakers_;
 };
 

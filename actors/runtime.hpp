@@ -68,7 +68,6 @@ struct node_options {
 struct gateway_options {
   std::string name = "edge";
   std::string orchestrator;
-  std::string control_listen = "127.0.0.1:0";
   std::uint32_t poison_after =
       2;  ///< nodes that die of a request one after the other; 0: it is always run again
   liveness_options liveness;
@@ -98,11 +97,11 @@ class runtime {
   /// (port in use, unreadable store, model that does not load) and leaves nothing running of the part.
   virtual result<std::string> add_orchestrator(const orchestrator_options& how) = 0;
   virtual result<std::string> add_node(const node_options& how, const engine_factory& engine) = 0;
-  virtual result<std::string> add_gateway(const gateway_options& how,
-                                          std::shared_ptr<const engines::tokenizer> text) = 0;
 
-  /// The service of a gateway started here, by name; nothing if unknown. Lives as long as the runtime.
-  [[nodiscard]] virtual std::shared_ptr<completion_service> gateway(const std::string& name) = 0;
+  /// Starts a gateway: it listens nowhere, others know it by the connections that it makes. Returns what
+  /// clients are served by, which must not be used after `stop`.
+  virtual std::shared_ptr<completion_service> add_gateway(const gateway_options& how,
+                                                          std::shared_ptr<const engines::tokenizer> text) = 0;
 
   /// Moves all that the nodes started here own to standbys that hold it, so that no stream notices when they
   /// stop. Blocks until that is done, nobody is left to take it, `timeout` has passed, or `hurry` says so;

@@ -40,14 +40,12 @@ static void get(NodeRegistration::Reader from, node_registration& to) {
 
 static void put(GatewayRegistration::Builder to, const gateway_registration& from) {
   put(to.initGateway(), from.gateway);
-  to.setControlAddress(to_wire(from.control_address));
   put_list(to.initUnreachable(from.unreachable.size()), from.unreachable,
            [](auto one, const auto& node) { put(one, node); });
 }
 
 static void get(GatewayRegistration::Reader from, gateway_registration& to) {
   get(from.getGateway(), to.gateway);
-  to.control_address = text_of(from.getControlAddress());
   get_list(from.getUnreachable(), to.unreachable, [](auto one, auto& node) { get(one, node); });
 }
 
@@ -151,16 +149,6 @@ static void get(GroupMove::Reader from, group_move& to) {
   to.group = group_id{from.getGroup()};
   to.epoch = epoch{from.getEpoch()};
   get(from.getTo(), to.to);
-}
-
-static void put(GatewayView::Builder to, const gateway_view& from) {
-  put(to.initGateway(), from.gateway);
-  to.setControlAddress(to_wire(from.control_address));
-}
-
-static void get(GatewayView::Reader from, gateway_view& to) {
-  get(from.getGateway(), to.gateway);
-  to.control_address = text_of(from.getControlAddress());
 }
 
 static void put(ClusterView::Builder to, const cluster_view& from) {

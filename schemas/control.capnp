@@ -18,8 +18,7 @@ struct NodeRegistration {
 
 struct GatewayRegistration {
   gateway @0 :Link.Process;
-  controlAddress @1 :Text;
-  unreachable @2 :List(Link.Process);
+  unreachable @1 :List(Link.Process);
 }
 
 struct GroupStatus {
@@ -75,16 +74,11 @@ struct GroupMove {
   to @2 :Link.Process;
 }
 
-struct GatewayView {
-  gateway @0 :Link.Process;
-  controlAddress @1 :Text;
-}
-
 struct ClusterView {
   term @0 :UInt64;
   version @1 :UInt64;
   nodes @2 :List(NodeView);
-  gateways @3 :List(GatewayView);
+  gateways @3 :List(Link.Process);
   groups @4 :List(GroupRecord);
   moves @5 :List(GroupMove);
 }

@@ -32,7 +32,6 @@ struct node_registration {
 
 struct gateway_registration {
   process_id gateway;
-  std::string control_address;
   std::vector<process_id>
       unreachable;  ///< nodes that the orchestrator calls alive and it has not reached for a lease
 
@@ -113,20 +112,13 @@ struct group_move {
   friend bool operator==(const group_move&, const group_move&) = default;
 };
 
-struct gateway_view {
-  process_id gateway;
-  std::string control_address;
-
-  friend bool operator==(const gateway_view&, const gateway_view&) = default;
-};
-
 /// The whole cluster as the orchestrator knows it; sent to everybody at each change. Declarative: a receiver
 /// compares it with what it does and acts on the difference, so a lost or repeated view does no harm.
 struct cluster_view {
   std::uint64_t term = 0;     ///< of the orchestrator; lower ones are refused
   std::uint64_t version = 0;  ///< grows within a term
   std::vector<node_view> nodes;
-  std::vector<gateway_view> gateways;
+  std::vector<process_id> gateways;
   std::vector<group_record> groups;
   std::vector<group_move> moves;
 

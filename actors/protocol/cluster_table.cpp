@@ -591,7 +591,7 @@ cluster_view cluster_table::view() const {
     out.nodes.push_back(std::move(it));
   }
   for (const auto& [name, gateway] : gateways_)
-    out.gateways.push_back({gateway.gateway, gateway.control_address});
+    out.gateways.push_back(gateway.gateway);
   for (const auto& [id, record] : groups_) {
     const auto moving = handed_on_.find(id);
     out.groups.push_back(moving == handed_on_.end() ? record : moving->second.before);

@@ -28,9 +28,7 @@ primary_effects primary_table::on_view(const cluster_view& view, time_point now)
   if (view.term < view_term_ || (view.term == view_term_ && view.version <= view_version_)) return effects;
   view_term_ = view.term;
   view_version_ = view.version;
-  gateways_.clear();
-  for (const gateway_view& it : view.gateways)
-    gateways_.push_back(it.gateway);
+  gateways_ = view.gateways;
   for (const group_record& record : view.groups) {
     owned_group* mine = find_group(record.group);
     baton::epoch& highest = highest_[record.group];

@@ -49,13 +49,6 @@ evaluation_plan replica_set::plan_of(const replica& held) const {
   return {held.log.turns(), how_.prefill_chunk};
 }
 
-/// It is told on even if this node has refused the epochs before: what the record says is so.
-replica_effects replica_set::on_appointment(const appointment_frame& frame) {
-  if (frame.epoch <= highest_epoch(frame.group))
-    return {};  // a view was first, or it belongs to others by now
-  return {appointed{frame.group, frame.epoch}};
-}
-
 const session_log* replica_set::log_of(session_id session) const {
   const auto found = replicas_.find(session);
   return found == replicas_.end() ? nullptr : &found->second.log;

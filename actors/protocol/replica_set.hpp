@@ -115,7 +115,6 @@ class replica_set {
   // From a primary.
   replica_effects on_records(peer_handle from, const session_records& records);
   replica_effects on_resync(peer_handle from, const resync_frame& frame);
-  replica_effects on_appointment(const appointment_frame& frame);
 
   /// Whether rows announced by this descriptor may land (rules S1, S2, S4). On success they are expected, and
   /// the next ones after them; report them by `on_landed` or `on_landing_failed`, in the order of admission:

@@ -51,8 +51,9 @@ class parts {
   result<void> start_orchestrator();
   result<void> start_node(const actors::node_entry& node);
   result<void> start_gateway(const actors::gateway_entry& gateway);
-  void say_ready(const char* type, const std::string& id, const std::string& address,
-                 const std::string& http);
+  /// `protocol`: that is spoken there, "http" or, with Baton's own parts, "control".
+  void say_ready(const char* type, const std::string& id, const std::string& protocol,
+                 const std::string& address) const;
   /// A node has ended because its engine failed. A process that is nothing but that node ends with it.
   void broke_down(const std::string& id, const error& why) const;
   /// "FILE: actor.ID: what".
@@ -68,16 +69,15 @@ class parts {
   std::vector<std::unique_ptr<http::server>> servers_;
 };
 
-void parts::say_ready(const char* type, const std::string& id, const std::string& address,
-                      const std::string& http) {
+void parts::say_ready(const char* type, const std::string& id, const std::string& protocol,
+                      const std::string& address) const {
   if (how_.json) {
-    nlohmann::ordered_json line{{"event", "ready"},        {"actor", id},       {"type", type},
-                                {"process", how_.process}, {"pid", ::getpid()}, {"address", address}};
-    if (!http.empty()) line["http"] = http;
+    const nlohmann::ordered_json line{{"event", "ready"},        {"actor", id},       {"type", type},
+                                      {"process", how_.process}, {"pid", ::getpid()}, {protocol, address}};
     std::printf("%s\n", line.dump().c_str());
   } else {
     std::printf("ready %s %s %s\n", type, id.c_str(),
-                http.empty() ? address.c_str() : ("http://" + http).c_str());
+                protocol == "http" ? ("http://" + address).c_str() : address.c_str());
   }
   std::fflush(stdout);
 }
@@ -91,7 +91,7 @@ result<void> parts::start_orchestrator() {
   options.liveness = liveness_;
   const auto address = runtime_->add_orchestrator(options);
   if (!address) return named(entry.id, address.failure());
-  say_ready("orchestrator", entry.id, *address, "");
+  say_ready("orchestrator", entry.id, "control", *address);
   return {};
 }
 
@@ -119,7 +119,7 @@ result<void> parts::start_node(const actors::node_entry& node) {
   options.data_listen = node.data_listen.empty() ? anywhere : node.data_listen;
   const auto address = runtime_->add_node(options, make_engine_factory(node.engine));
   if (!address) return named(node.id, address.failure());
-  say_ready("node", node.id, *address, "");
+  say_ready("node", node.id, "control", *address);
   return {};
 }
 
@@ -129,12 +129,9 @@ result<void> parts::start_gateway(const actors::gateway_entry& gateway) {
   actors::gateway_options options;
   options.name = gateway.id;
   options.orchestrator = graph_.orchestrator.listen;
-  options.control_listen = gateway.control_listen;
   options.poison_after = gateway.poison_after;
   options.liveness = liveness_;
-  const auto address = runtime_->add_gateway(options, *text);
-  if (!address) return named(gateway.id, address.failure());
-  services_.push_back(runtime_->gateway(gateway.id));
+  services_.push_back(runtime_->add_gateway(options, *text));
   http::server_options listen;
   listen.listen = gateway.listen;
   auto server = http::server::start(*services_.back(), listen);
@@ -142,7 +139,7 @@ result<void> parts::start_gateway(const actors::gateway_entry& gateway) {
   const std::string host = gateway.listen.substr(0, gateway.listen.rfind(':'));
   const std::string http = host + ":" + std::to_string((*server)->port());
   servers_.push_back(std::move(*server));
-  say_ready("gateway", gateway.id, *address, http);
+  say_ready("gateway", gateway.id, "http", http);
   return {};
 }
 

@@ -96,8 +96,7 @@ result<void> cluster::write_deployment() {
                      "\nevery_tokens = " + std::to_string(how_.every_tokens) + "\n\n";
   text += "[[actor]]\nid = \"control\"\ntype = \"orchestrator\"\nlisten = " +
           in_quotes(host + ":" + std::to_string(port)) + "\nstore = \"sqlite:state.db\"\n\n";
-  text += "[[actor]]\nid = \"edge\"\ntype = \"gateway\"\nlisten = " + in_quotes(host + ":0") +
-          "\ncontrol_listen = " + in_quotes(host + ":0") + "\n\n";
+  text += "[[actor]]\nid = \"edge\"\ntype = \"gateway\"\nlisten = " + in_quotes(host + ":0") + "\n\n";
   for (const auto& name : nodes())
     text += node_text(name);
   for (const auto& from : nodes()) {

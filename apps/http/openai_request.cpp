@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "schemas/hash.hpp"
 #include "schemas/limits.hpp"
 
 // Reading of request bodies.
@@ -550,6 +551,8 @@ std::variant<parsed_request, api_error> parse_request(std::string_view body, con
     read_prompt(reader, context.vocabulary_size, parsed.request);
   if (outcome.failed()) return outcome.take();
 
+  parsed.request.request_hash =
+      hash_text(body, hash_text(parsed.request.session, static_cast<std::uint64_t>(context.kind)));
   parsed.plan.kind = context.kind;
   parsed.plan.logprobs = parsed.request.sampling.logprobs;
   parsed.plan.top_logprobs = parsed.request.sampling.top_logprobs;

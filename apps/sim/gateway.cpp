@@ -116,12 +116,10 @@ void gateway::lose_orchestrator() {
 }
 
 void gateway::register_here() {
-  ask<heartbeat_ack>(
-      *host_, orchestrator_,
-      gateway_registration{host_->self(), control_address(host_->self().name), core_.unreachable()},
-      &orchestrator::on_gateway, [this](const result<heartbeat_ack>& reply) {
-        if (!reply) lose_orchestrator();
-      });
+  ask<heartbeat_ack>(*host_, orchestrator_, gateway_registration{host_->self(), core_.unreachable()},
+                     &orchestrator::on_gateway, [this](const result<heartbeat_ack>& reply) {
+                       if (!reply) lose_orchestrator();
+                     });
 }
 
 void gateway::reach_nodes() {

@@ -81,7 +81,7 @@ void orchestrator::on_node(const node_registration& what, const wire_ptr& wire,
 
 void orchestrator::on_gateway(const gateway_registration& what, const wire_ptr& wire,
                               const std::function<void(const heartbeat_ack&)>& reply) {
-  gateways_[what.gateway] = {in_.process_at<gateway>(what.control_address), wire, 1};
+  gateways_[what.gateway] = {in_.process_at<gateway>(control_address(what.gateway.name)), wire, 1};
   wire->on_lost(1, [this, who = what.gateway, wire] { lost(who, wire); });
   view_changed_ = true;
   run(table_->on_gateway(what, host_->now()));

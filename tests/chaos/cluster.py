@@ -82,7 +82,6 @@ class Cluster:
         more = {}
         if self.net:
             more = {node: self._network_of(node) for node in NODES}
-            more["edge"] = f'control_listen = "{self.host}:0"'
         return deployment_text(f"{self.control_host}:{self.control_port}", f"{self.host}:{self.http_port}", NODES, self.engine,
                                self.links, self.defaults, store=os.path.join(self.store, "state.db"), more=more,
                                transport=self.transport)

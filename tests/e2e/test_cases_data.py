@@ -1,8 +1,10 @@
-"""Cases of the field about what clients ask and what is kept of it, by number: 21, 49, 81, 85."""
+"""Cases of the field about what clients ask and what is kept of it, by number: 21, 31, 49, 81, 85."""
 import collections
 import os
+import re
 import signal
 import threading
+import time
 import unittest
 
 import openai
@@ -37,6 +39,68 @@ class Formats(Case):
             asked_for_nothing = stream(running, [{"role": "user", "content": "say:fine"}], ignore_eos=False,
                                        response_format={"type": "text"})
             self.assertEqual(asked_for_nothing.text, "fine")
+
+
+class Retries(Case):
+    """Case 31: the client's library loses patience while its conversation changes nodes, and sends the request again."""
+    ASK = [{"role": "user", "content": "Which lamps burn tonight?"}]
+
+    def turns(self, running, which=""):
+        return int(re.search(rb"^baton_gateway_turns%s_total (\d+)" % which.encode(), running.get("/metrics"), re.M)[1])
+
+    def send(self, running, key, client=None, **how):
+        how = {"max_tokens": 200, "stream": False, "extra_headers": {"Idempotency-Key": key}, **how}
+        return ask(client or running.client(), self.ASK, "harbour", **how)
+
+    def freeze_owner(self, running):
+        wait_until(lambda: b"baton_gateway_open_turns 1" in running.get("/metrics"), 5, "the turn is open")
+        owner, = [group["owner"] for group in running.status()["groups"] if group.get("sessions")]
+        time.sleep(0.5)
+        running.signal(owner, signal.SIGSTOP)
+        return owner
+
+    def test_case_31_a_retry_is_given_the_answer_of_the_first(self):
+        patient = "suspect_ms = 5000\nlease_ms = 10000"
+        with Deployment(engine='{ type = "toy", decode_us = 10000 }', defaults=patient) as running:
+            reference = stream(running, self.ASK, "alone", max_tokens=200)
+            before = self.turns(running)
+            answers = []
+            hasty = running.client().with_options(timeout=3, max_retries=5)
+            client = threading.Thread(target=lambda: answers.append(self.send(running, "k1", hasty)))
+            client.start()
+            frozen = self.freeze_owner(running)
+            client.join()
+            running.signal(frozen, signal.SIGCONT)
+            self.assertEqual(answers[0].seen, reference.seen)
+            self.assertGreaterEqual(answers[0].end["failovers"], 1)
+            self.assertGreaterEqual(self.turns(running, "_attached"), 1, "the client was in no hurry")
+            self.after_the_end(running, reference)
+            self.assertEqual(self.turns(running), before + 1)
+            after = stream(running, self.ASK + [{"role": "assistant", "content": reference.text}, {"role": "user", "content": "And?"}],
+                           "harbour")
+            self.assertGreater(after.end["cached_tokens"], 200, "the conversation is not as it was after one turn")
+
+    def after_the_end(self, running, reference):
+        """Sent once more, it is not run again; nor is another request under its key."""
+        self.assertEqual(self.send(running, "k1").seen, reference.seen)
+        with self.assertRaises(openai.ConflictError) as refusal:
+            self.send(running, "k1", max_tokens=201)
+        self.assertIn("idempotency key", refusal.exception.message)
+
+    def test_case_31_a_stream_that_broke_is_taken_up(self):
+        with Deployment(engine='{ type = "toy", decode_us = 5000 }') as running:
+            reference = stream(running, self.ASK, "alone", max_tokens=200)
+            with self.assertRaises(ConnectionError):
+                self.send(running, "k2", stream=True, seen=self.leave)
+            answer = self.send(running, "k2", stream=True)
+            self.assertEqual(answer.seen, reference.seen)
+            self.assertEqual(self.turns(running), 2)
+            self.assertLess(len(answer.positions), len(reference.positions), "it was not given at once what there was")
+
+    @staticmethod
+    def leave(answer):
+        if len(answer.positions) > 20:
+            raise ConnectionError("the client leaves")
 
 
 class Tenants(Case):

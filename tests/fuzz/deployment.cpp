@@ -64,8 +64,7 @@ std::string text_of(const actors::deployment& graph) {
       << "\nstore = " << quoted("sqlite:" + graph.orchestrator.store_path) << "\n";
   for (const auto& gateway : graph.gateways) {
     write_actor(out, gateway.id, gateway.process, "gateway");
-    out << "listen = " << quoted(gateway.listen) << "\ncontrol_listen = " << quoted(gateway.control_listen)
-        << "\n";
+    out << "listen = " << quoted(gateway.listen) << "\n";
   }
   for (const auto& node : graph.nodes) {
     write_actor(out, node.id, node.process, "node");
@@ -102,7 +101,7 @@ void check_values(const actors::deployment& graph) {
   BATON_ASSERT(is_address(graph.orchestrator.listen) && !graph.orchestrator.store_path.empty());
   BATON_ASSERT(!graph.nodes.empty());
   for (const auto& gateway : graph.gateways)
-    BATON_ASSERT(is_address(gateway.listen) && is_address(gateway.control_listen));
+    BATON_ASSERT(is_address(gateway.listen));
   const auto is_node = [&](const std::string& id) {
     return std::any_of(graph.nodes.begin(), graph.nodes.end(),
                        [&](const auto& node) { return node.id == id; });

@@ -22,7 +22,7 @@ bool cluster::ready(const std::string& status) const {
 }
 
 bool cluster::service_ready() const {
-  return edge_->gateway("edge")->ready();
+  return service_->ready();
 }
 
 void cluster::await(const std::function<bool(const std::string&)>& condition,

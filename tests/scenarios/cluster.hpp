@@ -99,10 +99,9 @@ class cluster {
     edge_ = must(actors::runtime::start(2, network_));
     actors::gateway_options gateway;
     gateway.orchestrator = "local:control";
-    gateway.control_listen = "local:edge";
     gateway.liveness = how_.liveness;
     gateway.poison_after = how_.poison_after;
-    must(edge_->add_gateway(gateway, text_));
+    service_ = edge_->add_gateway(gateway, text_);
     for (const std::string& name : how_.nodes)
       start_node(name);
     await([&](const std::string& status) { return ready(status); });
@@ -179,7 +178,7 @@ class cluster {
   /// The lag that the status shows, of the group that has most of it.
   std::uint64_t lag_tokens();
 
-  actors::completion_service& service() { return *edge_->gateway("edge"); }
+  actors::completion_service& service() { return *service_; }
   actors::turn_handle last() const { return last_; }
   /// Nodes that have ended because their engine failed.
   int breakdowns() const { return breakdowns_; }
@@ -204,6 +203,7 @@ class cluster {
   std::shared_ptr<actors::runtime::local_network> network_ = actors::runtime::make_local_network();
   std::shared_ptr<actors::engines::toy_tokenizer> text_;
   std::unique_ptr<actors::runtime> control_, edge_;
+  std::shared_ptr<actors::completion_service> service_;
   std::map<std::string, std::unique_ptr<actors::runtime>> nodes_;
   std::map<std::string, transports::faulty_transport*> faulty_;
   actors::turn_handle last_{};

@@ -141,8 +141,8 @@ std::string wording::say(const cluster_view& it) const {
     nodes += " " + name(one.node) + (one.alive ? "" : "(dead)") + (one.draining ? "(draining)" : "");
   parts.push_back(nodes);
   std::string gateways = "gateways";
-  for (const gateway_view& one : it.gateways)
-    gateways += " " + name(one.gateway);
+  for (const process_id& one : it.gateways)
+    gateways += " " + name(one);
   parts.push_back(gateways);
   for (const group_record& one : it.groups)
     parts.push_back(record(one));

@@ -556,4 +556,41 @@ TEST_CASE("gateway_core: a client that leaves") {
   CHECK(it.core.open_turns() == 0);
 }
 
+TEST_CASE("gateway_core: a client that retries under its idempotency key has one turn") {
+  gateway_bench it;
+  it.join();
+  actors::completion_request request;
+  request.session = "s";
+  request.prompt_text = "hi";
+  request.idempotency_key = "k";
+  request.request_hash = 7;
+  const auto see = [&](const actors::turn_event& event) { it.see(event); };
+  const auto forget = [](const actors::turn_event&) {};
+  REQUIRE(it.note(it.core.on_submit(actors::turn_handle{1}, request, forget, it.now)) == "ask a 0+2");
+  REQUIRE(it.accept().empty());
+  it.generate("abc");
+  REQUIRE(it.hear(it.from_owner(2)).empty());
+  CHECK(it.note(it.core.on_cancel(actors::turn_handle{1}, it.now)).empty());  // it may come back
+  it.generate("d");
+  CHECK(it.hear(it.from_owner(5)).empty());
+  CHECK(it.core.open_turns() == 1);
+  SECTION("and is back in time") {
+    CHECK(it.note(it.core.on_submit(actors::turn_handle{2}, request, see, it.now)).empty());
+    it.generate("e");
+    CHECK(it.hear(it.from_owner(6)).empty());
+    CHECK(it.shown == "[started]abcde");
+    CHECK(it.core.counted().turns == 1);
+    CHECK(it.core.counted().attached == 1);
+    request.request_hash = 8;
+    CHECK(it.note(it.core.on_submit(actors::turn_handle{3}, request, see, it.now)).empty());
+    CHECK(it.shown == "[started]abcde[conflict]");
+  }
+  SECTION("and stays away") {
+    CHECK(it.tick(29s).empty());
+    CHECK(it.tick(2s) == "tell a keep 6");
+    CHECK(it.core.open_turns() == 0);
+    CHECK(it.core.counted().cancelled == 1);
+  }
+}
+
 }  // namespace baton::test

@@ -67,7 +67,7 @@ class cluster_world {
   }
 
   void gateway(const std::string& name = "gateway", std::uint64_t number = 1) {
-    run(table->on_gateway({run_of(name, number), name + ":1", {}}, now));
+    run(table->on_gateway({run_of(name, number), {}}, now));
   }
 
   void lost(const process_id& who) {

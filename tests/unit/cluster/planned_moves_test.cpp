@@ -103,7 +103,7 @@ TEST_CASE("what gateways cannot reach moves to where more of them can") {
   cluster_world world = three_nodes();
   REQUIRE(world.group(1).owner == run_of("a"));
   const auto cannot_reach = [&](const char* gateway, const std::vector<process_id>& nodes) {
-    world.run(world.table->on_gateway({{gateway, incarnation{1}}, "x:1", nodes}, world.now));
+    world.run(world.table->on_gateway({{gateway, incarnation{1}}, nodes}, world.now));
   };
   cannot_reach("edge", {});
   cannot_reach("edge2", {run_of("b")});

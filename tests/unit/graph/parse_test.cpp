@@ -93,7 +93,7 @@ deployment whole_as_structs(const folder& in) {
   wanted.suspect_after = 200ms;
   wanted.lease = 2000ms;
   wanted.orchestrator = {"control", "brain", "127.0.0.1:7400", in.file("state.db")};
-  wanted.gateways = {{"edge", "brain", "0.0.0.0:8080", "127.0.0.1:0", 3}};
+  wanted.gateways = {{"edge", "brain", "0.0.0.0:8080", 3}};
   node_entry a;
   a.id = a.process = "a";
   a.engine = llama_settings{in.file("small.gguf"), 8192, 6, "throughput", "q8_0", 2};

@@ -197,6 +197,19 @@ TEST_CASE("names of the conversation and of the request come by header, too") {
   CHECK(std::get<parsed_request>(outcome).request.session == "a+b =@%2B/\xC3\xA9");
   CHECK(std::get<parsed_request>(outcome).request.idempotency_key == "key-1");
 
+  // A retry is told from another request by all that the client says, not by what the edge adds.
+  const std::uint64_t hash = std::get<parsed_request>(outcome).request.request_hash;
+  const auto hash_of = [](const std::string& body, const request_context& how) {
+    return std::get<parsed_request>(parse_request(body, how)).request.request_hash;
+  };
+  auto again = context;
+  again.stamp.seed += 1;
+  again.stamp.id = "another";
+  CHECK(hash_of(chat_with(""), again) == hash);
+  CHECK(hash_of(chat_with(R"("temperature":0.5)"), context) != hash);
+  again.session_header = "other";
+  CHECK(hash_of(chat_with(""), again) != hash);
+
   outcome = parse_request(chat_with(R"("session_id":"other")"), context);
   REQUIRE(std::holds_alternative<api_error>(outcome));
   CHECK(std::get<api_error>(outcome).param == "session_id");

@@ -127,7 +127,7 @@ struct bench {
     cluster_view out;
     out.term = 1;
     out.version = ++version;
-    out.gateways.push_back({edge, "edge:1"});
+    out.gateways.push_back(edge);
     out.groups.push_back(record);
     return out;
   }

@@ -106,7 +106,7 @@ TEST_CASE("the same bytes can be read any number of times") {  // case 63: the r
 }
 
 TEST_CASE("the largest message is read, one word more is not") {
-  gateway_registration filler;
+  node_registration filler;
   const std::size_t frame = encode(filler).size();
   filler.control_address.assign(limits::control_bytes - frame - 64, 'x');
   while (encode(filler).size() < limits::control_bytes)
@@ -114,7 +114,7 @@ TEST_CASE("the largest message is read, one word more is not") {
   REQUIRE(encode(filler).size() == limits::control_bytes);
   check_round_trip(filler);
   filler.control_address += "xxxxxxxx";
-  const auto refused = decode<gateway_registration>(encode(filler));
+  const auto refused = decode<node_registration>(encode(filler));
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.code() == errc::malformed);
 }

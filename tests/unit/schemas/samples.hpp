@@ -189,14 +189,19 @@ inline std::vector<node_registration> samples() {
   return {
       {},
       {process("a", 1), "10.0.0.1:4000", "10.0.0.1:4001", {"b", "c"}, {{"model", "toy"}}, 64, 4096, some64},
-      {greatest_process(), "", "", awkward_texts(), {{"", ""}, {"ключ", ""}}, max32, max32, max64}};
+      {greatest_process(),
+       "",
+       std::string(100'000, '\0'),
+       awkward_texts(),
+       {{"", ""}, {"ключ", ""}},
+       max32,
+       max32,
+       max64}};
 }
 
 template <>
 inline std::vector<gateway_registration> samples() {
-  return {{},
-          {process("gateway", 6), "10.0.0.9:4000", {process("b", 2)}},
-          {greatest_process(), std::string(100'000, '\0'), {greatest_process(), {}}}};
+  return {{}, {process("gateway", 6), {process("b", 2)}}, {greatest_process(), {greatest_process(), {}}}};
 }
 
 template <>
@@ -229,7 +234,7 @@ inline std::vector<cluster_view> samples() {
           {7,
            8,
            {full, {}},
-           {{process("gateway", 6), "10.0.0.9:4000"}},
+           {process("gateway", 6)},
            {full_group()},
            {{group_id{4}, epoch{17}, process("b", 2)}}},
           {max64,
