@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/protocol/cluster_table.hpp"
+#include "actors/store_actor.hpp"
 #include "schemas/log.hpp"
 
 namespace baton::actors {
@@ -25,8 +26,8 @@ spdlog::logger& log() {
 }
 
 struct orchestrator_state {
-  std::unique_ptr<stores::record_store> store;
   std::unique_ptr<protocol::cluster_table> table;
+  store_actor store;
   std::uint64_t term = 0;
   std::map<process_id, node_actor> nodes;
   std::map<process_id, gateway_actor> gateways;
@@ -39,8 +40,8 @@ struct orchestrator_state {
 
   using pointer = orchestrator_core_actor::stateful_pointer<orchestrator_state>;
 
-  void init(pointer self, std::unique_ptr<stores::record_store> records_of,
-            std::unique_ptr<protocol::cluster_table> cluster, std::uint64_t of_term) {
+  void init(pointer self, store_actor records_of, std::unique_ptr<protocol::cluster_table> cluster,
+            std::uint64_t of_term) {
     store = std::move(records_of);
     table = std::move(cluster);
     term = of_term;
@@ -54,7 +55,8 @@ struct orchestrator_state {
   void carry_out(pointer self, protocol::cluster_effects effects) {
     for (protocol::cluster_effect& effect : effects) {
       if (auto* swap = std::get_if<protocol::swap_record>(&effect)) {
-        carry_out(self, swapped(*swap));
+        self->request(store, caf::infinite, std::move(*swap))
+            .then([this, self](const stores::swap_outcome& outcome) { on_swapped(self, outcome); });
       } else if (auto* reply = std::get_if<protocol::reply_change>(&effect)) {
         if (auto found = changes.extract(reply->to); !found.empty())
           reply->reply ? found.mapped().deliver(wire<in_sync_reply>{*reply->reply})
@@ -65,17 +67,9 @@ struct orchestrator_state {
     }
   }
 
-  protocol::cluster_effects swapped(const protocol::swap_record& swap) {
-    auto written = store->swap(swap.desired, swap.expected, swap.new_epoch);
-    if (written) return table->on_swapped(true, *written, steady::now());
-    tell_of_failure(swap.desired.group, written.failure());
-    // Go on from what the store really has; what is still due is tried again on a tick.
-    if (const auto records = store->load())
-      for (const group_record& known : *records)
-        if (known.group == swap.desired.group) return table->on_swapped(false, known, steady::now());
-    group_record none;
-    none.group = swap.desired.group;
-    return table->on_swapped(false, none, steady::now());
+  void on_swapped(pointer self, const stores::swap_outcome& outcome) {
+    if (!outcome.done) tell_of_failure(outcome.record.group, outcome.why);
+    run(self, table->on_swapped(outcome.done, outcome.record, steady::now()));
   }
 
   /// Once a second at most: what is due is tried again on every tick.
@@ -274,11 +268,10 @@ struct orchestrator_state {
 };
 
 orchestrator_core_actor::behavior_type orchestrator_behavior(
-    orchestrator_core_actor::stateful_pointer<orchestrator_state> self,
-    const std::shared_ptr<std::unique_ptr<stores::record_store>>& store,
+    orchestrator_core_actor::stateful_pointer<orchestrator_state> self, store_actor store,
     const std::shared_ptr<std::unique_ptr<protocol::cluster_table>>& table, std::uint64_t term) {
   auto& state = self->state;
-  state.init(self, std::move(*store), std::move(*table), term);
+  state.init(self, std::move(store), std::move(*table), term);
   return {
       [self, &state](const wire<node_registration>& node, const node_actor& handle) {
         return state.on_node(self, node, handle);
@@ -310,9 +303,9 @@ orchestrator_core_actor::behavior_type orchestrator_behavior(
 
 }  // namespace
 
-result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system,
-                                                    const orchestrator_options& how,
-                                                    std::unique_ptr<stores::record_store> store) {
+result<orchestrator_handles> spawn_orchestrator_actor(caf::actor_system& system,
+                                                      const orchestrator_options& how,
+                                                      std::unique_ptr<stores::record_store> store) {
   const auto term = store->begin_term();
   if (!term) return term.failure();
   auto records = store->load();
@@ -323,9 +316,11 @@ result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system,
   options.lease = how.liveness.lease;
   options.tick_period = tick_period;
   auto table = std::make_unique<protocol::cluster_table>(options, std::move(*records), steady::now());
-  return caf::actor_cast<orchestrator_actor>(system.spawn<caf::detached>(
-      orchestrator_behavior, std::make_shared<std::unique_ptr<stores::record_store>>(std::move(store)),
-      std::make_shared<std::unique_ptr<protocol::cluster_table>>(std::move(table)), *term));
+  const store_actor owner = spawn_store_actor(system, std::move(store));
+  auto actor = system.spawn<caf::detached>(
+      orchestrator_behavior, owner,
+      std::make_shared<std::unique_ptr<protocol::cluster_table>>(std::move(table)), *term);
+  return orchestrator_handles{caf::actor_cast<orchestrator_actor>(actor), caf::actor_cast<caf::actor>(owner)};
 }
 
 }  // namespace baton::actors

@@ -9,8 +9,8 @@
 namespace baton::actors {
 
 /// Knows the members, calls the dead dead, and moves groups: carries out what its `cluster_table` decides on
-/// the record store. On a thread of its own, since the store may take milliseconds. Never on the data path:
-/// while it is away, streams go on and only promotion waits.
+/// the record store. On a thread of its own, so that no other actor keeps heartbeats waiting. Never on the
+/// data path: while it is away, streams go on and only promotion waits.
 ///
 /// | message | reply | effect |
 /// |---|---|---|
@@ -24,8 +24,12 @@ namespace baton::actors {
 /// | move, a group, a node's name | whether that can be | the node is to own the group |
 /// | `status` | JSON | for people |
 /// | `tick` | | silence becomes suspicion |
-result<orchestrator_actor> spawn_orchestrator_actor(caf::actor_system& system,
-                                                    const orchestrator_options& how,
-                                                    std::unique_ptr<stores::record_store> store);
+struct orchestrator_handles {
+  orchestrator_actor actor;
+  caf::actor store;  ///< ends after it: only then has the store been given up
+};
+result<orchestrator_handles> spawn_orchestrator_actor(caf::actor_system& system,
+                                                      const orchestrator_options& how,
+                                                      std::unique_ptr<stores::record_store> store);
 
 }  // namespace baton::actors

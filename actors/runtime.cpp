@@ -61,14 +61,16 @@ class runtime_body final : public runtime {
   result<std::string> add_orchestrator(const orchestrator_options& how) override {
     auto store = stores::open_sqlite_store(how.store_path);
     if (!store) return store.failure();
-    auto actor = spawn_orchestrator_actor(system_, how, std::move(*store));
-    if (!actor) return actor.failure();
-    auto address = publish(system_, directory(), *actor, how.listen);
+    auto made = spawn_orchestrator_actor(system_, how, std::move(*store));
+    if (!made) return made.failure();
+    part whole{{caf::actor_cast<caf::actor>(made->actor), made->store}, {}};
+    auto address = publish(system_, directory(), made->actor, how.listen);
     if (!address) {
-      end(caf::actor_cast<caf::actor>(*actor));
+      end(whole);
       return address;
     }
-    keep(how.name, caf::actor_cast<caf::actor>(*actor), *address);
+    whole.address = *address;
+    keep(how.name, std::move(whole));
     return address;
   }
 
@@ -101,7 +103,7 @@ class runtime_body final : public runtime {
                                                   std::shared_ptr<const engines::tokenizer> text) override {
     auto made =
         spawn_gateway_actor(system_, how, {how.name, fresh_incarnation()}, std::move(text), directory());
-    keep(how.name, caf::actor_cast<caf::actor>(made.actor), {});
+    keep(how.name, {{caf::actor_cast<caf::actor>(made.actor)}, {}});
     return made.service;
   }
 
@@ -132,7 +134,7 @@ class runtime_body final : public runtime {
       if (auto found = parts_.extract(name); !found.empty()) single = std::move(found.mapped());
     }
     if (dead != nullptr) dead->stop();
-    if (single.actor) end(single.actor, single.address);
+    end(single);
   }
 
   void stop() override {
@@ -144,7 +146,7 @@ class runtime_body final : public runtime {
       parts.swap(parts_);
     }
     for (auto& [name, it] : parts)
-      end(it.actor, it.address);
+      end(it);
     for (auto& [name, it] : nodes)
       it->stop();
     std::vector<caf::actor> undertakers;  // now that no engine is left to fail, there will be no more
@@ -159,8 +161,8 @@ class runtime_body final : public runtime {
 
  private:
   struct part {
-    caf::actor actor;
-    std::string address;
+    std::vector<caf::actor> actors;  // end in this order
+    std::string address;             // where the first is published; empty: nowhere
   };
 
   directory_ptr directory() const { return local_ == nullptr ? nullptr : local_->directory; }
@@ -182,16 +184,19 @@ class runtime_body final : public runtime {
     return taken;
   }
 
-  void keep(const std::string& name, caf::actor actor, std::string address) {
+  void keep(const std::string& name, part whole) {
     const std::lock_guard lock{guard_};
-    parts_.insert_or_assign(name, part{std::move(actor), std::move(address)});
+    parts_.insert_or_assign(name, std::move(whole));
   }
 
-  void end(const caf::actor& actor, const std::string& address = {}) {
-    if (local_ != nullptr && address.starts_with(local_prefix)) local_->directory->retract(address);
+  void end(const part& whole) {
+    if (local_ != nullptr && whole.address.starts_with(local_prefix))
+      local_->directory->retract(whole.address);
     caf::scoped_actor waiter{system_};
-    caf::anon_send_exit(actor, caf::exit_reason::kill);
-    waiter->wait_for(actor);
+    for (const caf::actor& it : whole.actors) {
+      caf::anon_send_exit(it, caf::exit_reason::kill);
+      waiter->wait_for(it);
+    }
   }
 
   held_system held_;

@@ -96,6 +96,8 @@ class cluster_table {
   }
 
  private:
+  static constexpr std::size_t groups_per_node = 4;
+
   struct member {
     node_registration registration;
     bool alive = false;
@@ -133,6 +135,8 @@ class cluster_table {
   [[nodiscard]] bool still_handed_on(group_id group, const hand_on& it, time_point now) const;
   void show_handed_on(time_point now, cluster_effects& effects);
   void settle(const group_record& record, time_point now, cluster_effects& effects);
+  /// A node that owns none gets one of another's then instead of a new one, if it comes to hold one in time.
+  [[nodiscard]] bool enough_groups() const { return groups_.size() >= groups_per_node * nodes_.size(); }
   [[nodiscard]] const group_record* find_spare() const;
   void give_work(const member& node, time_point now, cluster_effects& effects);
   void make_sure(cluster_effects& effects);

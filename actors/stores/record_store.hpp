@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "actors/protocol/cluster_table.hpp"
 #include "schemas/control.hpp"
 #include "schemas/errors.hpp"
 
 namespace baton::actors::stores {
 
 /// The one durable thing of a cluster: a small record per placement group, changed only by compare-and-swap.
-/// Nothing is written per token or per session. Not thread-safe: the orchestrator's own thread owns it; calls
-/// may take milliseconds.
+/// Nothing is written per token or per session. Not thread-safe; calls may take a second.
 class record_store {
  public:
   virtual ~record_store() = default;
@@ -24,9 +24,19 @@ class record_store {
 
   /// Writes `desired` if the group's revision still is `expected` (0: no such group). The record's revision
   /// becomes the store's next one, over all groups; its epoch too if `new_epoch`. Returns the record as
-  /// written; `conflict` if another revision is there, `io_failed` if nothing could be written.
+  /// written; `conflict` if another revision is there, or another term has begun: then nothing has been
+  /// written. `io_failed` says nothing of that: it may have been written, and may be yet.
   virtual result<group_record> swap(group_record desired, std::uint64_t expected, bool new_epoch) = 0;
 };
+
+/// What came of a compare-and-swap.
+struct swap_outcome {
+  bool done = false;
+  group_record
+      record;  ///< as written; or what is there instead; or of revision 0: there is none, or who knows
+  error why;   ///< if not done
+};
+[[nodiscard]] swap_outcome try_swap(record_store& store, protocol::swap_record swap);
 
 /// A database file, durable over power loss (write-ahead log, synchronous = FULL); ":memory:" for tests.
 /// `io_failed` names the file if it cannot be opened or is none of ours.

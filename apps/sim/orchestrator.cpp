@@ -12,6 +12,7 @@ using namespace actors;
 namespace {
 
 constexpr nanoseconds tick_period = 10ms;
+constexpr nanoseconds store_patience = 1s;
 
 }  // namespace
 
@@ -33,7 +34,8 @@ bool orchestrator::start() {
 void orchestrator::carry_out(protocol::cluster_effects effects) {
   for (protocol::cluster_effect& effect : effects) {
     if (auto* swap = std::get_if<protocol::swap_record>(&effect)) {
-      carry_out(swapped(*swap));
+      swaps_.push_back(std::move(*swap));
+      if (swaps_.size() == 1) next_swap();
     } else if (auto* reply = std::get_if<protocol::reply_change>(&effect)) {
       if (auto found = changes_.extract(reply->to); !found.empty() && reply->reply)
         found.mapped()(*reply->reply);
@@ -43,16 +45,25 @@ void orchestrator::carry_out(protocol::cluster_effects effects) {
   }
 }
 
-protocol::cluster_effects orchestrator::swapped(const protocol::swap_record& swap) {
-  const auto now = host_->now();
-  if (auto written = store_.swap(swap.desired, swap.expected, swap.new_epoch))
-    return table_->on_swapped(true, *written, now);
-  if (const auto records = store_.load())
-    for (const group_record& known : *records)
-      if (known.group == swap.desired.group) return table_->on_swapped(false, known, now);
-  group_record none;
-  none.group = swap.desired.group;
-  return table_->on_swapped(false, none, now);
+/// As the store's actor does it: one after the other. What takes too long is given up, and may be written
+/// yet, also when this process is no more.
+void orchestrator::next_swap() {
+  const auto [there, back] = store_.next_ways();
+  const auto answered = std::make_shared<bool>(false);
+  const auto answer = [self = shared_from_this(), answered](const stores::swap_outcome& outcome) {
+    if (std::exchange(*answered, true)) return;
+    self->host_->run([self, outcome] {
+      self->swaps_.pop_front();
+      if (!self->swaps_.empty()) self->next_swap();
+      self->run(self->table_->on_swapped(outcome.done, outcome.record, self->host_->now()));
+    });
+  };
+  stores::swap_outcome unknown;
+  unknown.record.group = swaps_.front().desired.group;
+  in_.time.after(store_patience, [answer, unknown] { answer(unknown); });
+  in_.time.after(there, [self = shared_from_this(), back, answer, swap = swaps_.front()] {
+    self->in_.time.after(back, [answer, outcome = stores::try_swap(self->store_, swap)] { answer(outcome); });
+  });
 }
 
 void orchestrator::publish() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 
@@ -33,7 +34,7 @@ class orchestrator : public std::enable_shared_from_this<orchestrator> {
 
  private:
   void carry_out(actors::protocol::cluster_effects effects);
-  actors::protocol::cluster_effects swapped(const actors::protocol::swap_record& swap);
+  void next_swap();
   void publish();
   void run(actors::protocol::cluster_effects effects);
   void on_tick();
@@ -42,6 +43,7 @@ class orchestrator : public std::enable_shared_from_this<orchestrator> {
   world& in_;
   std::shared_ptr<host> host_;
   store_session store_;
+  std::deque<actors::protocol::swap_record> swaps_;  // the first is with the store
   std::uint64_t term_ = 0;
   std::unique_ptr<actors::protocol::cluster_table> table_;
   std::map<process_id, remote<node>> nodes_;

@@ -24,10 +24,11 @@ std::optional<left_out> left_out_named(std::string_view name) noexcept {
 
 std::string_view name_of(fault_kind kind) noexcept {
   static constexpr std::array<std::string_view, fault_kinds> names{
-      "kill_node",    "power_off_node",   "stop_node",  "kill_orchestrator", "stop_orchestrator",
-      "kill_gateway", "stop_gateway",     "cut",        "cut_one_way",       "isolate",
-      "reset",        "slow_path",        "clock_jump", "store_fails",       "store_lies",
-      "rows_flipped", "doubled_messages", "drain_node"};
+      "kill_node",         "power_off_node",   "stop_node",    "kill_orchestrator",
+      "stop_orchestrator", "kill_gateway",     "stop_gateway", "cut",
+      "cut_one_way",       "isolate",          "reset",        "slow_path",
+      "clock_jump",        "store_fails",      "store_lies",   "store_lags",
+      "rows_flipped",      "doubled_messages", "drain_node"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -153,6 +154,19 @@ void simulation::slow_down(network::path& path, nanoseconds time) {
   });
 }
 
+void simulation::isolate(const std::string& who, nanoseconds time) {
+  for (const auto& [name, it] : all_.members()) {
+    in_.paths.cut(who, name);
+    in_.paths.cut(name, who);
+  }
+  in_.time.after(time, [this, who] {
+    for (const auto& [name, it] : all_.members()) {
+      in_.paths.heal(who, name);
+      in_.paths.heal(name, who);
+    }
+  });
+}
+
 void simulation::inflict(fault_kind kind) {
   auto& random = in_.random;
   ++out_.faults[static_cast<std::size_t>(kind)];
@@ -168,6 +182,9 @@ void simulation::inflict(fault_kind kind) {
   const auto for_a_while = [&](auto&& on, auto&& off) {
     on();
     in_.time.after(a_while(), off);
+  };
+  const auto sometimes = [&](double& chance, double low, double high) {
+    for_a_while([&] { chance = random.real(low, high); }, [&chance] { chance = 0; });
   };
   switch (kind) {
     case fault_kind::kill_node:
@@ -206,20 +223,8 @@ void simulation::inflict(fault_kind kind) {
             if (both) in_.paths.heal(b, a);
           });
     }
-    case fault_kind::isolate: {
-      const std::string who = anyone().name;
-      for (const auto& [name, it] : all_.members()) {
-        in_.paths.cut(who, name);
-        in_.paths.cut(name, who);
-      }
-      in_.time.after(a_while(), [this, who] {
-        for (const auto& [name, it] : all_.members()) {
-          in_.paths.heal(who, name);
-          in_.paths.heal(name, who);
-        }
-      });
-      return;
-    }
+    case fault_kind::isolate:
+      return isolate(anyone().name, a_while());
     case fault_kind::reset:
       return in_.paths.reset(anyone().name, anyone().name);
     case fault_kind::slow_path:
@@ -227,26 +232,27 @@ void simulation::inflict(fault_kind kind) {
     case fault_kind::clock_jump:
       return anyone().at->jump(random.time(1ms, 5s));
     case fault_kind::store_fails:
-      return for_a_while([&] { in_.store.failing = random.real(0.1, 1); }, [this] { in_.store.failing = 0; });
+      return sometimes(in_.store.failing, 0.1, 1);
     case fault_kind::store_lies:
-      return for_a_while([&] { in_.store.lying = random.real(0.1, 1); }, [this] { in_.store.lying = 0; });
+      return sometimes(in_.store.lying, 0.1, 1);
+    case fault_kind::store_lags:
+      return sometimes(in_.store.lagging, 0.1, 1);
     case fault_kind::rows_flipped:
-      return for_a_while([&] { in_.data.flip_rows = random.real(0.01, 0.5); },
-                         [this] { in_.data.flip_rows = 0; });
+      return sometimes(in_.data.flip_rows, 0.01, 0.5);
     case fault_kind::drain_node: {
       const std::shared_ptr<node> who = any_node().as_node;
       if (!who) return;
       return for_a_while([&] { who->drain(true); }, [who] { who->drain(false); });
     }
     case fault_kind::doubled_messages:
-      return for_a_while([&] { in_.doubled = random.real(0.05, 0.5); }, [this] { in_.doubled = 0; });
+      return sometimes(in_.doubled, 0.05, 0.5);
   }
 }
 
 void simulation::heal() {
   peace_ = true;
   in_.note("peace");
-  in_.store.failing = in_.store.lying = 0;
+  in_.store.failing = in_.store.lying = in_.store.lagging = 0;
   in_.data.flip_rows = 0;
   in_.doubled = 0;
   in_.paths.heal_all();

@@ -27,11 +27,12 @@ enum class fault_kind : std::uint8_t {
   clock_jump,
   store_fails,
   store_lies,
+  store_lags,
   rows_flipped,
   doubled_messages,
   drain_node,  ///< a planned move of all it owns, while everything else goes on
 };
-inline constexpr std::size_t fault_kinds = 18;
+inline constexpr std::size_t fault_kinds = 19;
 std::string_view name_of(fault_kind kind) noexcept;
 
 /// What a run came to.
@@ -68,6 +69,7 @@ class simulation {
   // Faults.
   void plan_fault();
   void inflict(fault_kind kind);
+  void isolate(const std::string& who, nanoseconds time);
   void slow_down(network::path& path, nanoseconds time);
   void heal();
 

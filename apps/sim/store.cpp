@@ -21,7 +21,7 @@ result<std::vector<group_record>> store_session::load() {
 }
 
 result<group_record> store_session::swap(group_record desired, std::uint64_t expected, bool new_epoch) {
-  if (term_ != store_.term_) store_.misuse_ = "INV9: a record is written under an old term";
+  if (term_ != store_.term_) return {errc::conflict, "another term has begun"};
   if (store_.random_.chance(store_.failing)) {
     ++store_.failures;
     store_.tell(desired, "fails");
@@ -45,6 +45,15 @@ result<group_record> store_session::swap(group_record desired, std::uint64_t exp
   }
   store_.tell(desired, "written");
   return desired;
+}
+
+std::pair<nanoseconds, nanoseconds> store_session::next_ways() {
+  const auto one = [this] {
+    if (!store_.random_.chance(store_.lagging)) return store_.random_.time(50us, 500us);
+    ++store_.lags;
+    return store_.random_.time(1ms, longest_lag);
+  };
+  return {one(), one()};
 }
 
 }  // namespace baton::apps::sim

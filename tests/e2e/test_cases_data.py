@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import threading
-import time
 import unittest
 
 import openai
@@ -45,37 +44,46 @@ class Retries(Case):
     """Case 31: the client's library loses patience while its conversation changes nodes, and sends the request again."""
     ASK = [{"role": "user", "content": "Which lamps burn tonight?"}]
 
-    def turns(self, running, which=""):
-        return int(re.search(rb"^baton_gateway_turns%s_total (\d+)" % which.encode(), running.get("/metrics"), re.M)[1])
+    def count(self, running, what):
+        return int(re.search(rb"^baton_gateway_%s_total (\d+)" % what.encode(), running.get("/metrics"), re.M)[1])
 
     def send(self, running, key, client=None, **how):
         how = {"max_tokens": 200, "stream": False, "extra_headers": {"Idempotency-Key": key}, **how}
         return ask(client or running.client(), self.ASK, "harbour", **how)
 
-    def freeze_owner(self, running):
-        wait_until(lambda: b"baton_gateway_open_turns 1" in running.get("/metrics"), 5, "the turn is open")
-        owner, = [group["owner"] for group in running.status()["groups"] if group.get("sessions")]
-        time.sleep(0.5)
+    @staticmethod
+    def conversations(running):
+        return {group["owner"]: group.get("sessions", 0) for group in running.status()["groups"]}
+
+    def freeze_owner(self, running, before):
+        """The node that has one more conversation than before, once it answers."""
+        def more():
+            return [owner for owner, count in self.conversations(running).items() if count > before[owner]]
+
+        wait_until(more, 5, "the turn is open")
+        owner, = more()
+        tokens = self.count(running, "tokens")
+        wait_until(lambda: self.count(running, "tokens") > tokens + 10, 5, "it is being answered")
         running.signal(owner, signal.SIGSTOP)
         return owner
 
     def test_case_31_a_retry_is_given_the_answer_of_the_first(self):
         patient = "suspect_ms = 5000\nlease_ms = 10000"
-        with Deployment(engine='{ type = "toy", decode_us = 10000 }', defaults=patient) as running:
+        with Deployment(engine='{ type = "toy", decode_us = 20000 }', defaults=patient) as running:
             reference = stream(running, self.ASK, "alone", max_tokens=200)
-            before = self.turns(running)
+            turns, before = self.count(running, "turns"), self.conversations(running)
             answers = []
             hasty = running.client().with_options(timeout=3, max_retries=5)
             client = threading.Thread(target=lambda: answers.append(self.send(running, "k1", hasty)))
             client.start()
-            frozen = self.freeze_owner(running)
+            frozen = self.freeze_owner(running, before)
             client.join()
             running.signal(frozen, signal.SIGCONT)
             self.assertEqual(answers[0].seen, reference.seen)
             self.assertGreaterEqual(answers[0].end["failovers"], 1)
-            self.assertGreaterEqual(self.turns(running, "_attached"), 1, "the client was in no hurry")
+            self.assertGreaterEqual(self.count(running, "turns_attached"), 1, "the client was in no hurry")
             self.after_the_end(running, reference)
-            self.assertEqual(self.turns(running), before + 1)
+            self.assertEqual(self.count(running, "turns"), turns + 1)
             after = stream(running, self.ASK + [{"role": "assistant", "content": reference.text}, {"role": "user", "content": "And?"}],
                            "harbour")
             self.assertGreater(after.end["cached_tokens"], 200, "the conversation is not as it was after one turn")
@@ -94,7 +102,7 @@ class Retries(Case):
                 self.send(running, "k2", stream=True, seen=self.leave)
             answer = self.send(running, "k2", stream=True)
             self.assertEqual(answer.seen, reference.seen)
-            self.assertEqual(self.turns(running), 2)
+            self.assertEqual(self.count(running, "turns"), 2)
             self.assertLess(len(answer.positions), len(reference.positions), "it was not given at once what there was")
 
     @staticmethod

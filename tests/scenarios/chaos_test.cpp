@@ -24,31 +24,31 @@ TEST_CASE("twenty random kills with restarts, two sessions") {
   for (const std::string& secret : secrets)
     references.push_back(it.submit(ask(secret, tokens, "reference of " + secret)));
   for (const auto& reference : references)
-    REQUIRE(reference->wait([](const transcript& t) { return t.ends_ > 0; }, 60s));
+    REQUIRE(reference->wait([](const transcript::state& t) { return t.ends > 0; }, 60s));
 
   int killed = 0;
   while (killed < kills) {
     std::vector<std::shared_ptr<transcript>> streams;
     for (const std::string& secret : secrets)
       streams.push_back(it.submit(ask(secret, tokens, secret + std::to_string(killed))));
-    const auto over = [&] { return streams[0]->ends_ > 0 && streams[1]->ends_ > 0; };
+    const auto over = [&] { return streams[0]->ends() > 0 && streams[1]->ends() > 0; };
     while (killed < kills && !over()) {
       // Kill whoever serves one of the two, after a random number of further tokens.
       const auto& victim = streams[random() % 2];
-      const std::size_t more = victim->pieces_.size() + 1 + random() % 60;
-      if (!victim->wait_tokens(more) || victim->ends_ > 0) break;
-      const std::string node = victim->pieces_.back().node;
+      const std::size_t more = victim->pieces().size() + 1 + random() % 60;
+      if (!victim->wait_tokens(more) || victim->ends() > 0) break;
+      const std::string node = victim->pieces().back().node;
       it.kill(node);
       ++killed;
       it.start_node(node);
       it.await_in_sync_members();
     }
     for (std::size_t i = 0; i < streams.size(); ++i) {
-      REQUIRE(streams[i]->wait([](const transcript& t) { return t.ends_ > 0; }, 60s));
-      INFO((streams[i]->failed_ ? streams[i]->failed_->reason.what : ""));
-      REQUIRE(streams[i]->finished_);
-      CHECK(streams[i]->text_ == references[i]->text_);
-      CHECK(streams[i]->finished_->completion_tokens == tokens);
+      REQUIRE(streams[i]->wait([](const transcript::state& t) { return t.ends > 0; }, 60s));
+      INFO((streams[i]->failed() ? streams[i]->failed()->reason.what : ""));
+      REQUIRE(streams[i]->finished());
+      CHECK(streams[i]->text() == references[i]->text());
+      CHECK(streams[i]->finished()->completion_tokens == tokens);
     }
   }
   CHECK(killed == kills);

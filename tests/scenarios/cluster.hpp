@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "actors/engines/toy_engine.hpp"
@@ -27,20 +28,29 @@ using namespace std::chrono_literals;
 /// What a client has received so far, and a way to wait for more of it.
 class transcript {
  public:
+  struct state {
+    std::string text;
+    std::vector<actors::turn_text> pieces;
+    actors::turn_started started;
+    std::optional<actors::turn_finished> finished;
+    std::optional<actors::turn_failed> failed;
+    int starts = 0, ends = 0;
+  };
+
   void take(const actors::turn_event& event) {
     const std::lock_guard lock{guard_};
     if (const auto* started = std::get_if<actors::turn_started>(&event)) {
-      started_ = *started;
-      ++starts_;
+      heard_.started = *started;
+      ++heard_.starts;
     } else if (const auto* text = std::get_if<actors::turn_text>(&event)) {
-      text_ += text->text;
-      pieces_.push_back(*text);
+      heard_.text += text->text;
+      heard_.pieces.push_back(*text);
     } else if (const auto* finished = std::get_if<actors::turn_finished>(&event)) {
-      finished_ = *finished;
-      ++ends_;
+      heard_.finished = *finished;
+      ++heard_.ends;
     } else {
-      failed_ = std::get<actors::turn_failed>(event);
-      ++ends_;
+      heard_.failed = std::get<actors::turn_failed>(event);
+      ++heard_.ends;
     }
     changed_.notify_all();
   }
@@ -49,25 +59,32 @@ class transcript {
   template <class Condition>
   bool wait(Condition condition, std::chrono::milliseconds deadline = 20s) {
     std::unique_lock lock{guard_};
-    return changed_.wait_for(lock, deadline, [&] { return condition(*this); });
+    return changed_.wait_for(lock, deadline, [&] { return condition(std::as_const(heard_)); });
   }
   bool wait_tokens(std::size_t n) {
-    return wait([n](const transcript& it) { return it.pieces_.size() >= n || it.ends_ > 0; });
+    return wait([n](const state& it) { return it.pieces.size() >= n || it.ends > 0; });
   }
   bool wait_end() {
-    return wait([](const transcript& it) { return it.ends_ > 0; });
+    return wait([](const state& it) { return it.ends > 0; });
   }
 
-  std::string text_;
-  std::vector<actors::turn_text> pieces_;
-  actors::turn_started started_;
-  std::optional<actors::turn_finished> finished_;
-  std::optional<actors::turn_failed> failed_;
-  int starts_ = 0, ends_ = 0;
+  // As heard so far: it may be more by now.
+  [[nodiscard]] state now() const {
+    const std::lock_guard lock{guard_};
+    return heard_;
+  }
+  [[nodiscard]] std::string text() const { return now().text; }
+  [[nodiscard]] std::vector<actors::turn_text> pieces() const { return now().pieces; }
+  [[nodiscard]] actors::turn_started started() const { return now().started; }
+  [[nodiscard]] std::optional<actors::turn_finished> finished() const { return now().finished; }
+  [[nodiscard]] std::optional<actors::turn_failed> failed() const { return now().failed; }
+  [[nodiscard]] int starts() const { return now().starts; }
+  [[nodiscard]] int ends() const { return now().ends; }
 
  private:
-  std::mutex guard_;
+  mutable std::mutex guard_;
   std::condition_variable changed_;
+  state heard_;
 };
 
 struct cluster_options {

@@ -15,10 +15,10 @@ namespace {
 
 /// One beginning, one end, and no step back in between.
 void check_order(const transcript& stream) {
-  CHECK(stream.starts_ == 1);
-  CHECK(stream.ends_ == 1);
+  CHECK(stream.starts() == 1);
+  CHECK(stream.ends() == 1);
   position last = 0;
-  for (const actors::turn_text& piece : stream.pieces_) {
+  for (const actors::turn_text& piece : stream.pieces()) {
     CHECK(piece.last >= last);
     last = piece.last;
   }
@@ -31,22 +31,22 @@ std::shared_ptr<transcript> through_kills(cluster& it, actors::completion_reques
   request.session = "reference";
   const auto reference = it.submit(request);
   REQUIRE(reference->wait_end());
-  REQUIRE(reference->finished_);
+  REQUIRE(reference->finished());
 
   request.session = "disturbed";
   const auto stream = it.submit(request);
   for (const std::size_t after : kills) {
     REQUIRE(stream->wait_tokens(after));
-    REQUIRE(stream->ends_ == 0);
-    it.kill(stream->pieces_.back().node);
+    REQUIRE(stream->ends() == 0);
+    it.kill(stream->pieces().back().node);
   }
   REQUIRE(stream->wait_end());
-  REQUIRE(stream->finished_);
-  CHECK(stream->text_ == reference->text_);
-  CHECK(stream->finished_->completion_tokens == reference->finished_->completion_tokens);
-  CHECK(stream->finished_->prompt_tokens == reference->finished_->prompt_tokens);
-  CHECK(stream->finished_->reason == reference->finished_->reason);
-  CHECK(stream->finished_->failovers == kills.size());
+  REQUIRE(stream->finished());
+  CHECK(stream->text() == reference->text());
+  CHECK(stream->finished()->completion_tokens == reference->finished()->completion_tokens);
+  CHECK(stream->finished()->prompt_tokens == reference->finished()->prompt_tokens);
+  CHECK(stream->finished()->reason == reference->finished()->reason);
+  CHECK(stream->finished()->failovers == kills.size());
   check_order(*stream);
   return stream;
 }
@@ -88,8 +88,8 @@ cluster_options slow() {
 TEST_CASE("a stream survives the death of its primary") {
   cluster it{slow()};
   const auto stream = through_kills(it, ask("tell me", 60), {20});
-  CHECK(stream->finished_->completion_tokens == 60);
-  CHECK(stream->finished_->recomputed_tokens <= 8);
+  CHECK(stream->finished()->completion_tokens == 60);
+  CHECK(stream->finished()->recomputed_tokens <= 8);
 }
 
 TEST_CASE("a prompt larger than any message of the data plane survives the death of its primary") {
@@ -99,7 +99,7 @@ TEST_CASE("a prompt larger than any message of the data plane survives the death
   cluster it{how};
   const auto stream =
       through_kills(it, ask(std::string(limits::message_bytes / sizeof(token_id) + 20'000, 'x'), 500), {20});
-  CHECK(stream->finished_->prompt_tokens > limits::message_bytes / sizeof(token_id));
+  CHECK(stream->finished()->prompt_tokens > limits::message_bytes / sizeof(token_id));
 }
 
 TEST_CASE("case 13: a stop string split over the hand-over") {
@@ -108,8 +108,8 @@ TEST_CASE("case 13: a stop string split over the hand-over") {
   request.stop = {"END#"};
   // "all is well " is shown; then "E", "EN" are held back.
   const auto stream = through_kills(it, request, {14});
-  CHECK(stream->text_ == "all is well ");
-  CHECK(stream->finished_->reason == actors::finish_reason::stop);
+  CHECK(stream->text() == "all is well ");
+  CHECK(stream->finished()->reason == actors::finish_reason::stop);
 }
 
 TEST_CASE("case 15: a multi-byte character split over the hand-over") {
@@ -117,16 +117,16 @@ TEST_CASE("case 15: a multi-byte character split over the hand-over") {
   const std::string text = "ab\xF0\x9F\x98\x80 cd";
   // Two letters, then two of the four bytes of the character.
   const auto stream = through_kills(it, ask("say:" + text + "\n", 60), {4});
-  CHECK(stream->text_ == text);
-  for (const actors::turn_text& piece : stream->pieces_)
+  CHECK(stream->text() == text);
+  for (const actors::turn_text& piece : stream->pieces())
     CHECK(piece.text.find("\xEF\xBF\xBD") == std::string::npos);
 }
 
 TEST_CASE("case 17: token budget and usage") {
   cluster it{slow()};
   const auto stream = through_kills(it, ask("count", 50), {30});
-  CHECK(stream->finished_->completion_tokens == 50);
-  CHECK(stream->finished_->reason == actors::finish_reason::length);
+  CHECK(stream->finished()->completion_tokens == 50);
+  CHECK(stream->finished()->reason == actors::finish_reason::length);
 }
 
 TEST_CASE("case 19: a kill during prefill") {
@@ -141,15 +141,15 @@ TEST_CASE("case 19: a kill during prefill") {
   // A first turn tells which node the session lives on.
   auto first = it.submit(ask("hello", 1, "long"));
   REQUIRE(first->wait_end());
-  const std::string node = first->pieces_.front().node;
+  const std::string node = first->pieces().front().node;
   const auto stream = it.submit(ask(prompt, 20, "long"));
-  REQUIRE(stream->wait([](const transcript& t) { return t.starts_ > 0; }));
-  REQUIRE(stream->pieces_.empty());
+  REQUIRE(stream->wait([](const transcript::state& t) { return t.starts > 0; }));
+  REQUIRE(stream->pieces().empty());
   it.kill(node);
   REQUIRE(stream->wait_end());
-  REQUIRE(stream->finished_);
-  CHECK(stream->text_ == reference->text_);
-  CHECK(stream->starts_ == 1);
+  REQUIRE(stream->finished());
+  CHECK(stream->text() == reference->text());
+  CHECK(stream->starts() == 1);
 }
 
 TEST_CASE("case 23: seeded sampling through two kills") {
@@ -168,7 +168,7 @@ TEST_CASE("case 25: logprobs through a kill") {
   request.sampling.top_logprobs = 5;
   const auto stream = through_kills(it, request, {15});
   std::size_t entries = 0;
-  for (const actors::turn_text& piece : stream->pieces_)
+  for (const actors::turn_text& piece : stream->pieces())
     for (const actors::released_token& token : piece.tokens) {
       ++entries;
       CHECK(token.alternatives.size() == 5);
@@ -188,10 +188,10 @@ TEST_CASE("case 27: no standby left") {
   REQUIRE(stream->wait_tokens(5));
   it.kill("only");
   REQUIRE(stream->wait_end());
-  REQUIRE(stream->failed_);
-  CHECK(stream->failed_->reason.code == errc::unavailable);
-  CHECK_FALSE(stream->finished_);
-  CHECK(stream->ends_ == 1);
+  REQUIRE(stream->failed());
+  CHECK(stream->failed()->reason.code == errc::unavailable);
+  CHECK_FALSE(stream->finished());
+  CHECK(stream->ends() == 1);
 }
 
 TEST_CASE("case 29: the client leaves during the failover") {
@@ -200,19 +200,19 @@ TEST_CASE("case 29: the client leaves during the failover") {
   const auto stream = it.submit(ask("gone", 4000, "gone"));
   const actors::turn_handle handle = it.last();
   REQUIRE(stream->wait_tokens(10));
-  it.kill(stream->pieces_.front().node);
+  it.kill(stream->pieces().front().node);
   it.service().cancel(handle);
   // Decoding stops: the session's group has no lag and its tokens no longer grow.
   it.await([&](const std::string& status) { return status.find("\"open_turns\":1") != std::string::npos; },
            2s);
   REQUIRE(other->wait_end());
-  CHECK(other->finished_);
+  CHECK(other->finished());
   const auto tokens_before = it.figure("links", "none");
   CHECK(tokens_before == 0);
   // The session is free for its next turn.
   const auto again = it.submit(ask("back", 5, "gone"));
   REQUIRE(again->wait_end());
-  CHECK(again->finished_);
+  CHECK(again->finished());
 }
 
 TEST_CASE("case 87: the new owner dies as well, before the last standby has anything of it") {
@@ -225,29 +225,29 @@ TEST_CASE("case 87: the new owner dies as well, before the last standby has anyt
 
   const auto stream = it.submit(ask("twice", 300, "disturbed"));
   REQUIRE(stream->wait_tokens(20));
-  const std::string first = stream->pieces_.back().node;
+  const std::string first = stream->pieces().back().node;
   const std::string last = first == "c" ? "b" : "c";
   it.faulty(last).cut();  // its data plane: it is alive, and hears no more of the conversation
-  const position cut_at = stream->pieces_.back().last;
-  REQUIRE(stream->wait_tokens(stream->pieces_.size() + 20));
+  const position cut_at = stream->pieces().back().last;
+  REQUIRE(stream->wait_tokens(stream->pieces().size() + 20));
   it.kill(first);
-  REQUIRE(stream->wait([&](const transcript& t) {  // the second has served for a while
-    return t.ends_ > 0 || t.pieces_[t.pieces_.size() - 20].node != first;
+  REQUIRE(stream->wait([&](const transcript::state& t) {  // the second has served for a while
+    return t.ends > 0 || t.pieces[t.pieces.size() - 20].node != first;
   }));
-  const std::string second = stream->pieces_.back().node;
+  const std::string second = stream->pieces().back().node;
   REQUIRE(second != last);
   it.kill(second);
   it.faulty(last).heal();
-  const position known = stream->pieces_.back().last + 1;
+  const position known = stream->pieces().back().last + 1;
   REQUIRE(stream->wait_end());
-  REQUIRE(stream->finished_);
-  CHECK(stream->text_ == reference->text_);
-  CHECK(stream->finished_->failovers == 2);
-  CHECK(stream->pieces_.back().node == last);
+  REQUIRE(stream->finished());
+  CHECK(stream->text() == reference->text());
+  CHECK(stream->finished()->failovers == 2);
+  CHECK(stream->pieces().back().node == last);
   check_order(*stream);
   // It has what the first owner gave it before it was cut off, and computes what came after that.
-  CHECK(stream->finished_->recomputed_tokens >= known - cut_at - 8);
-  CHECK(stream->finished_->recomputed_tokens <= known - cut_at + 8);
+  CHECK(stream->finished()->recomputed_tokens >= known - cut_at - 8);
+  CHECK(stream->finished()->recomputed_tokens <= known - cut_at + 8);
 }
 
 TEST_CASE("an engine that fails takes its node with it, and no stream") {
@@ -259,9 +259,9 @@ TEST_CASE("an engine that fails takes its node with it, and no stream") {
   REQUIRE(stream->wait_tokens(20));
   *next_breaks = true;
   REQUIRE(stream->wait_end());
-  REQUIRE(stream->finished_);
-  CHECK(stream->text_ == reference->text_);
-  CHECK(stream->finished_->failovers == 1);
+  REQUIRE(stream->finished());
+  CHECK(stream->text() == reference->text());
+  CHECK(stream->finished()->failovers == 1);
   CHECK(it.breakdowns() == 1);
   check_order(*stream);
 }
@@ -273,15 +273,15 @@ TEST_CASE("case 83: the warm standby cannot wake up, and the next one is used") 
   REQUIRE(reference->wait_end());
   const auto stream = it.submit(ask("wake", 100, "disturbed"));
   REQUIRE(stream->wait_tokens(20));
-  const std::string first = stream->pieces_.back().node;
+  const std::string first = stream->pieces().back().node;
   it.kill(first);
   *next_breaks = true;
   REQUIRE(stream->wait_end());
-  REQUIRE(stream->finished_);
-  CHECK(stream->text_ == reference->text_);
-  CHECK(stream->finished_->failovers >= 1);  // the one that broke may have had no time to say a word
-  CHECK(stream->finished_->recomputed_tokens <= 8);
+  REQUIRE(stream->finished());
+  CHECK(stream->text() == reference->text());
+  CHECK(stream->finished()->failovers >= 1);  // the one that broke may have had no time to say a word
+  CHECK(stream->finished()->recomputed_tokens <= 8);
   CHECK(it.breakdowns() == 1);
-  CHECK(stream->pieces_.back().node != first);
+  CHECK(stream->pieces().back().node != first);
   check_order(*stream);
 }

@@ -298,10 +298,11 @@ result<void> interpreter::drain(const command_line& line) {
 result<void> interpreter::store(const command_line& line) {
   auto& it = stage_->in().store;
   const std::string what = line.words.size() == 2 ? line.words[1] : "";
-  if (what != "fails" && what != "lies" && what != "works")
-    return cannot("expected: store fails, lies or works");
+  if (what != "fails" && what != "lies" && what != "lags" && what != "works")
+    return cannot("expected: store fails, lies, lags or works");
   it.failing = what == "fails" ? 1 : 0;
   it.lying = what == "lies" ? 1 : 0;
+  it.lagging = what == "lags" ? 1 : 0;
   return {};
 }
 

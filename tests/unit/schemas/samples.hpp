@@ -240,7 +240,7 @@ inline std::vector<cluster_view> samples() {
           {max64,
            max64,
            std::vector<node_view>(10, greatest),
-           {{greatest_process(), ""}, {}},
+           {greatest_process(), {}},
            std::vector<group_record>(500, greatest_group()),
            std::vector<group_move>(500, {group_id{max64}, epoch{max64}, greatest_process()})}};
 }
