@@ -223,8 +223,10 @@ void simulation::inflict(fault_kind kind) {
             if (both) in_.paths.heal(b, a);
           });
     }
-    case fault_kind::isolate:
-      return isolate(anyone().name, a_while());
+    case fault_kind::isolate: {
+      const std::string who = anyone().name;
+      return isolate(who, a_while());
+    }
     case fault_kind::reset:
       return in_.paths.reset(anyone().name, anyone().name);
     case fault_kind::slow_path:
