@@ -13,13 +13,14 @@ WERROR ?= OFF
 ARGS ?=
 
 # The rings of tests that `make test` runs, as labels of ctest; the others have targets of their own.
-RINGS := ^(unit|scenarios|simulation|e2e|chaos)$$
+RINGS := ^(unit|stores|scenarios|simulation|e2e|chaos)$$
 CTEST := ctest --output-on-failure --no-tests=error --no-label-summary --timeout 300 -j $(JOBS)
 
 LLAMA_PREFIX = $(shell tools/get_llama.sh --where | sed -n 's/^LLAMA_PREFIX=//p')
 MODEL = $(shell tools/get_llama.sh --where | sed -n 's/^MODEL=//p')
+ETCD = $(shell tools/get_etcd.sh --where)
 PYTHON = $(shell tools/python_env.sh --where)/bin/python
-CONFIGURE = -DCMAKE_PREFIX_PATH="$(LLAMA_PREFIX)" -DBATON_MODEL="$(MODEL)" -DBATON_PYTHON="$(PYTHON)" -DBATON_WERROR=$(WERROR)
+CONFIGURE = -DCMAKE_PREFIX_PATH="$(LLAMA_PREFIX)" -DBATON_MODEL="$(MODEL)" -DBATON_PYTHON="$(PYTHON)" -DBATON_ETCD="$(ETCD)" -DBATON_WERROR=$(WERROR)
 
 export JOBS
 # Undefined behaviour is a failure, not a line in a log.
@@ -32,7 +33,7 @@ export CCACHE_NOHASHDIR ?= 1
 FIXED_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .PHONY: help demo test build sanitizers asan asan-rooms tsan fuzz fuzz-long model model-long sim \
-  sim-long chaos chaos-long format check bench clean setup python FORCE
+  sim-long chaos chaos-long format check bench clean setup python etcd FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -43,7 +44,7 @@ demo: build/release/configured ## set up, build, and watch a stream outlive the 
 	@cmake --build build/release -j $(JOBS) --target baton
 	@BATON_MODEL="$(MODEL)" build/release/apps/baton demo $(ARGS)
 
-test: python ## set up, build, and run all tests, with the real model among them
+test: python etcd ## set up, build, and run all tests, with the real model among them
 	@$(MAKE) build PRESET=release
 	@$(CTEST) --test-dir build/release -L '$(RINGS)'
 
@@ -51,17 +52,17 @@ build: ## build everything (PRESET=release)
 	@$(MAKE) build/$(PRESET)/configured
 	@cmake --build build/$(PRESET) -j $(JOBS)
 
-asan: build/asan/configured python ## tests under the address and undefined-behaviour sanitizers, toy engine
+asan: build/asan/configured python etcd ## tests under the address and undefined-behaviour sanitizers, toy engine
 	@cmake --build build/asan -j $(JOBS)
 	@$(CTEST) --test-dir build/asan -L '$(RINGS)'
 
 sanitizers: asan-rooms tsan ## both sanitizers over the rooms below the actors
 
-asan-rooms: build/asan-rooms/configured ## the same for the rooms below the actors
+asan-rooms: build/asan-rooms/configured etcd ## the same for the rooms below the actors
 	@cmake --build build/asan-rooms -j $(JOBS)
 	@$(CTEST) --test-dir build/asan-rooms -L '$(RINGS)'
 
-tsan: build/tsan/configured ## tests of all that is free of CAF under the thread sanitizer
+tsan: build/tsan/configured etcd ## tests of all that is free of CAF under the thread sanitizer
 	@$(FIXED_ADDRESSES) cmake --build build/tsan -j $(JOBS)
 	@$(FIXED_ADDRESSES) $(CTEST) --test-dir build/tsan -L '$(RINGS)'
 
@@ -113,6 +114,9 @@ setup:
 
 python: setup
 	@tools/python_env.sh >/dev/null
+
+etcd: setup
+	@tools/get_etcd.sh >/dev/null
 
 # A build directory is configured anew only when what it is configured with has changed.
 build/%/arguments: FORCE | setup

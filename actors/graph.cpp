@@ -231,11 +231,13 @@ void graph_reader::read_actor(const toml::table& table, std::size_t number) {
 void graph_reader::read_orchestrator(table_reader& actor, const std::string& id, const std::string& process) {
   orchestrator_entry entry{id, process, {}, {}};
   read_address(actor, "listen", true, false, entry.listen);
-  const char* const stores = "\"sqlite:PATH\"";
-  actor.text("store", stores, stores, [&](const std::string& value) -> std::string {
-    if (value.rfind("sqlite:", 0) != 0 || value.size() == 7) return stores;
-    const std::string path = value.substr(7);
-    entry.store_path = path == ":memory:" ? path : resolved(path);
+  const char* const kinds =
+      "\"sqlite:PATH\", or \"etcd:http://HOST:PORT\" with all members, separated by commas";
+  actor.text("store", kinds, kinds, [&](const std::string& value) -> std::string {
+    entry.store = value;
+    if (is_etcd_store(value) || value == "sqlite::memory:") return {};
+    if (!value.starts_with("sqlite:") || value.size() == 7) return kinds;
+    entry.store = "sqlite:" + resolved(value.substr(7));
     return {};
   });
   if (has_orchestrator_)

@@ -45,8 +45,8 @@ using engine_settings = std::variant<llama_settings, toy_settings>;
 struct orchestrator_entry {
   std::string id;
   std::string process;
-  std::string listen;      ///< control plane; all others find it there, so the port is never 0
-  std::string store_path;  ///< SQLite database, or ":memory:"
+  std::string listen;  ///< control plane; all others find it there, so the port is never 0
+  std::string store;   ///< "sqlite:PATH", "sqlite::memory:" or "etcd:http://HOST:PORT,…"
 
   friend bool operator==(const orchestrator_entry&, const orchestrator_entry&) = default;
 };
@@ -113,6 +113,9 @@ std::vector<std::string> processes_of(const deployment& graph);
 
 /// Whether `text` is an address, "host:port" or "[v6]:port".
 bool is_address(std::string_view text);
+
+/// Whether `text` names an etcd cluster, "etcd:http://host:port" with more members behind commas.
+bool is_etcd_store(std::string_view text);
 
 /// Whether `text` is a commit rule: async, semi-sync, quorum:K with K from 1 to 9, or strict.
 bool is_commit_rule(std::string_view text);

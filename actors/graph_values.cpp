@@ -63,6 +63,19 @@ bool is_address(std::string_view text) {
   return graph_text::is_name(host);
 }
 
+bool is_etcd_store(std::string_view text) {
+  constexpr std::string_view prefix = "etcd:";
+  constexpr std::string_view scheme = "http://";
+  if (!text.starts_with(prefix)) return false;
+  for (text.remove_prefix(prefix.size());;) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::string_view member = text.substr(0, comma);
+    if (!member.starts_with(scheme) || !is_address(member.substr(scheme.size()))) return false;
+    if (comma == text.size()) return true;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 bool is_commit_rule(std::string_view text) {
   return text == "async" || text == "semi-sync" || text == "strict" ||
          graph_text::quorum_of(text).has_value();

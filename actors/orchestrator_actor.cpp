@@ -28,6 +28,7 @@ spdlog::logger& log() {
 struct orchestrator_state {
   std::unique_ptr<protocol::cluster_table> table;
   store_actor store;
+  std::function<void(const error& why)> replaced;
   std::uint64_t term = 0;
   std::map<process_id, node_actor> nodes;
   std::map<process_id, gateway_actor> gateways;
@@ -68,6 +69,11 @@ struct orchestrator_state {
   }
 
   void on_swapped(pointer self, const stores::swap_outcome& outcome) {
+    if (outcome.why.code == errc::stale_epoch) {
+      if (const auto tell = std::exchange(replaced, nullptr)) tell(outcome.why);
+      self->quit();
+      return;
+    }
     if (!outcome.done) tell_of_failure(outcome.record.group, outcome.why);
     run(self, table->on_swapped(outcome.done, outcome.record, steady::now()));
   }
@@ -269,8 +275,10 @@ struct orchestrator_state {
 
 orchestrator_core_actor::behavior_type orchestrator_behavior(
     orchestrator_core_actor::stateful_pointer<orchestrator_state> self, store_actor store,
-    const std::shared_ptr<std::unique_ptr<protocol::cluster_table>>& table, std::uint64_t term) {
+    const std::shared_ptr<std::unique_ptr<protocol::cluster_table>>& table, std::uint64_t term,
+    std::function<void(const error& why)> replaced) {
   auto& state = self->state;
+  state.replaced = std::move(replaced);
   state.init(self, std::move(store), std::move(*table), term);
   return {
       [self, &state](const wire<node_registration>& node, const node_actor& handle) {
@@ -305,7 +313,8 @@ orchestrator_core_actor::behavior_type orchestrator_behavior(
 
 result<orchestrator_handles> spawn_orchestrator_actor(caf::actor_system& system,
                                                       const orchestrator_options& how,
-                                                      std::unique_ptr<stores::record_store> store) {
+                                                      std::unique_ptr<stores::record_store> store,
+                                                      std::function<void(const error& why)> replaced) {
   const auto term = store->begin_term();
   if (!term) return term.failure();
   auto records = store->load();
@@ -319,7 +328,8 @@ result<orchestrator_handles> spawn_orchestrator_actor(caf::actor_system& system,
   const store_actor owner = spawn_store_actor(system, std::move(store));
   auto actor = system.spawn<caf::detached>(
       orchestrator_behavior, owner,
-      std::make_shared<std::unique_ptr<protocol::cluster_table>>(std::move(table)), *term);
+      std::make_shared<std::unique_ptr<protocol::cluster_table>>(std::move(table)), *term,
+      std::move(replaced));
   return orchestrator_handles{caf::actor_cast<orchestrator_actor>(actor), caf::actor_cast<caf::actor>(owner)};
 }
 

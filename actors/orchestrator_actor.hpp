@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "actors/interfaces.hpp"
@@ -28,8 +29,10 @@ struct orchestrator_handles {
   orchestrator_actor actor;
   caf::actor store;  ///< ends after it: only then has the store been given up
 };
+/// `replaced` is called, once, when another orchestrator has begun a term: this one then does nothing more.
 result<orchestrator_handles> spawn_orchestrator_actor(caf::actor_system& system,
                                                       const orchestrator_options& how,
-                                                      std::unique_ptr<stores::record_store> store);
+                                                      std::unique_ptr<stores::record_store> store,
+                                                      std::function<void(const error& why)> replaced);
 
 }  // namespace baton::actors

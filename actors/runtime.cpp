@@ -59,18 +59,25 @@ class runtime_body final : public runtime {
   ~runtime_body() override { stop(); }
 
   result<std::string> add_orchestrator(const orchestrator_options& how) override {
-    auto store = stores::open_sqlite_store(how.store_path);
+    auto store = stores::open_store(how.store, how.cluster);
     if (!store) return store.failure();
-    auto made = spawn_orchestrator_actor(system_, how, std::move(*store));
+    const auto replaced = [this, name = how.name, tell = how.on_breakdown](const error& why) {
+      log_of("orchestrator")->critical("replaced, the orchestrator ends reason=\"{}\"", why.what);
+      bury([this, name, tell, why] {
+        kill(name);
+        if (tell) tell(why);
+      });
+    };
+    auto made = spawn_orchestrator_actor(system_, how, std::move(*store), replaced);
     if (!made) return made.failure();
-    part whole{{caf::actor_cast<caf::actor>(made->actor), made->store}, {}};
+    keep(how.name, {{caf::actor_cast<caf::actor>(made->actor), made->store}, {}});
     auto address = publish(system_, directory(), made->actor, how.listen);
     if (!address) {
-      end(whole);
+      kill(how.name);
       return address;
     }
-    whole.address = *address;
-    keep(how.name, std::move(whole));
+    const std::lock_guard lock{guard_};
+    if (const auto kept = parts_.find(how.name); kept != parts_.end()) kept->second.address = *address;
     return address;
   }
 

@@ -35,7 +35,12 @@ struct liveness_options {
 struct orchestrator_options {
   std::string name = "control";
   std::string listen = "127.0.0.1:0";  ///< control plane
-  std::string store_path;              ///< SQLite database; ":memory:" keeps nothing over a restart
+  /// "sqlite:PATH" (":memory:": nothing is kept over a restart), or "etcd:URL,URL" with all its members.
+  std::string store;
+  std::string cluster = "baton";  ///< its name in a store that others use as well
+  /// Called once another orchestrator has begun a term in the store, and this one has been ended. On a thread
+  /// of the runtime, which may end the process there but not the runtime.
+  std::function<void(const error& why)> on_breakdown;
   liveness_options liveness;
 };
 

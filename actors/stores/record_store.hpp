@@ -24,8 +24,9 @@ class record_store {
 
   /// Writes `desired` if the group's revision still is `expected` (0: no such group). The record's revision
   /// becomes the store's next one, over all groups; its epoch too if `new_epoch`. Returns the record as
-  /// written; `conflict` if another revision is there, or another term has begun: then nothing has been
-  /// written. `io_failed` says nothing of that: it may have been written, and may be yet.
+  /// written; `conflict` if another revision is there, `stale_epoch` if another orchestrator has begun a
+  /// term: then nothing has been written. `io_failed` says nothing of that: it may have been written, and may
+  /// be yet.
   virtual result<group_record> swap(group_record desired, std::uint64_t expected, bool new_epoch) = 0;
 };
 
@@ -41,5 +42,14 @@ struct swap_outcome {
 /// A database file, durable over power loss (write-ahead log, synchronous = FULL); ":memory:" for tests.
 /// `io_failed` names the file if it cannot be opened or is none of ours.
 result<std::unique_ptr<record_store>> open_sqlite_store(const std::string& path);
+
+/// An etcd cluster, "http://host:port" of each member, which many deployments may share: everything is under
+/// "/baton/<cluster>/". No member need be there yet. A second orchestrator may use it: who began the later
+/// term writes, the other's swaps fail with `stale_epoch`.
+result<std::unique_ptr<record_store>> open_etcd_store(std::vector<std::string> members,
+                                                      const std::string& cluster);
+
+/// By what a deployment says: "sqlite:PATH" or "etcd:URL,URL".
+result<std::unique_ptr<record_store>> open_store(const std::string& where, const std::string& cluster);
 
 }  // namespace baton::actors::stores

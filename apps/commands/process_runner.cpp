@@ -54,7 +54,8 @@ class parts {
   /// `protocol`: that is spoken there, "http" or, with Baton's own parts, "control".
   void say_ready(const char* type, const std::string& id, const std::string& protocol,
                  const std::string& address) const;
-  /// A node has ended because its engine failed. A process that is nothing but that node ends with it.
+  /// A part has ended: a node because its engine failed, or the orchestrator because there is another one. A
+  /// process that is nothing but that part ends with it.
   void broke_down(const std::string& id, const error& why) const;
   /// "FILE: actor.ID: what".
   [[nodiscard]] error named(const std::string& id, const error& why) const {
@@ -87,7 +88,9 @@ result<void> parts::start_orchestrator() {
   actors::orchestrator_options options;
   options.name = entry.id;
   options.listen = entry.listen;
-  options.store_path = entry.store_path;
+  options.store = entry.store;
+  options.cluster = graph_.name;
+  options.on_breakdown = [this, id = entry.id](const error& why) { broke_down(id, why); };
   options.liveness = liveness_;
   const auto address = runtime_->add_orchestrator(options);
   if (!address) return named(entry.id, address.failure());
@@ -163,10 +166,10 @@ result<void> parts::start(const shutdown_guard& guard) {
 void parts::broke_down(const std::string& id, const error& why) const {
   std::fprintf(stderr, "baton: %s\n", named(id, why).what.c_str());
   const auto here = [this](const auto& part) { return part.process == how_.process; };
-  const bool alone = graph_.orchestrator.process != how_.process &&
-                     std::ranges::none_of(graph_.gateways, here) &&
-                     std::ranges::count_if(graph_.nodes, here) == 1;
-  if (alone) leave(exit_code::failed);
+  const auto parts_here = static_cast<std::ptrdiff_t>(here(graph_.orchestrator)) +
+                          std::ranges::count_if(graph_.gateways, here) +
+                          std::ranges::count_if(graph_.nodes, here);
+  if (parts_here == 1) leave(exit_code::failed);
 }
 
 void parts::hand_over(const shutdown_guard& guard) {

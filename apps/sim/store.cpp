@@ -21,7 +21,7 @@ result<std::vector<group_record>> store_session::load() {
 }
 
 result<group_record> store_session::swap(group_record desired, std::uint64_t expected, bool new_epoch) {
-  if (term_ != store_.term_) return {errc::conflict, "another term has begun"};
+  if (term_ != store_.term_) return {errc::stale_epoch, "another term has begun"};
   if (store_.random_.chance(store_.failing)) {
     ++store_.failures;
     store_.tell(desired, "fails");

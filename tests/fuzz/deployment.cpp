@@ -60,8 +60,8 @@ std::string text_of(const actors::deployment& graph) {
       << "\nevery_tokens = " << graph.every_tokens << "\nheartbeat_ms = " << graph.heartbeat.count()
       << "\nsuspect_ms = " << graph.suspect_after.count() << "\nlease_ms = " << graph.lease.count() << "\n";
   write_actor(out, graph.orchestrator.id, graph.orchestrator.process, "orchestrator");
-  out << "listen = " << quoted(graph.orchestrator.listen)
-      << "\nstore = " << quoted("sqlite:" + graph.orchestrator.store_path) << "\n";
+  out << "listen = " << quoted(graph.orchestrator.listen) << "\nstore = " << quoted(graph.orchestrator.store)
+      << "\n";
   for (const auto& gateway : graph.gateways) {
     write_actor(out, gateway.id, gateway.process, "gateway");
     out << "listen = " << quoted(gateway.listen) << "\n";
@@ -98,7 +98,7 @@ void check_values(const actors::deployment& graph) {
   BATON_ASSERT(is_commit_rule(graph.commit));
   BATON_ASSERT(graph.heartbeat.count() >= 1);
   BATON_ASSERT(graph.suspect_after > graph.heartbeat && graph.lease > graph.heartbeat);
-  BATON_ASSERT(is_address(graph.orchestrator.listen) && !graph.orchestrator.store_path.empty());
+  BATON_ASSERT(is_address(graph.orchestrator.listen) && !graph.orchestrator.store.empty());
   BATON_ASSERT(!graph.nodes.empty());
   for (const auto& gateway : graph.gateways)
     BATON_ASSERT(is_address(gateway.listen));

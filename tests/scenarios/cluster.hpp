@@ -110,7 +110,7 @@ class cluster {
     control_ = must(actors::runtime::start(2, network_));
     actors::orchestrator_options orchestrator;
     orchestrator.listen = "local:control";
-    orchestrator.store_path = how_.store;
+    orchestrator.store = "sqlite:" + how_.store;
     orchestrator.liveness = how_.liveness;
     must(control_->add_orchestrator(orchestrator));
     edge_ = must(actors::runtime::start(2, network_));

@@ -50,7 +50,7 @@ TEST_CASE("case 63: messages past the limits are refused, and the next one is an
   REQUIRE(control);
   orchestrator_options how;
   how.listen = "127.0.0.1:0";
-  how.store_path = ":memory:";
+  how.store = "sqlite::memory:";
   const auto address = (*control)->add_orchestrator(how);
   REQUIRE(address);
   held_system peer{2};

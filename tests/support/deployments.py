@@ -29,7 +29,7 @@ name = "test"
 id = "control"
 type = "orchestrator"
 listen = "{address(control)}"
-store = "sqlite:{store}"
+store = "{store if store.startswith("etcd:") else "sqlite:" + store}"
 {more.get("control", "")}
 [[actor]]
 id = "edge"

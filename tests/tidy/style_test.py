@@ -39,9 +39,11 @@ OWNERS = (
     (r"cuda.*\.h$|cuda/", "CUDA", ("gpu/*",)),
     (r"caf/", "CAF", ("actors/*", "apps/*")),
     (r"(llama|gguf|ggml[\w-]*)\.h$", "llama.cpp", ("actors/engines/llama_*",)),
-    (r"sqlite3\.h$", "SQLite", ("actors/*",)),
+    (r"sqlite3\.h$", "SQLite", ("actors/stores/*",)),
+    (r"curl/", "libcurl", ("actors/stores/*",)),
+    (r"openssl/", "OpenSSL", ("actors/stores/*",)),
     (r"boost/", "Boost", ("apps/http/*",)),
-    (r"nlohmann/", "nlohmann-json", ("apps/*", "actors/*.cpp")),
+    (r"nlohmann/", "nlohmann-json", ("apps/*", "actors/*.cpp", "actors/stores/*")),
     (r"toml\+\+/", "toml++", ("apps/*", "actors/graph*")),
     (r"CLI/", "CLI11", ("apps/*",)),
     (r"xxhash\.h$", "xxHash", ("schemas/*",)),
@@ -62,7 +64,7 @@ NOT_OWNERS = {
     "nlohmann-json": ("actors/protocol/*", "actors/engines/*", *PLAIN),
 }
 # Libraries that must not reach another room through a header of ours either: that header is for its room alone.
-HIDDEN = ("Cap'n Proto", "UCX", "CUDA", "CAF", "llama.cpp", "SQLite", "Boost")
+HIDDEN = ("Cap'n Proto", "UCX", "CUDA", "CAF", "llama.cpp", "SQLite", "libcurl", "OpenSSL", "Boost")
 
 # What hides time, chance or concurrency: (rule, the files it holds for, pattern, message, the files that may, each with its
 # reason).

@@ -92,7 +92,7 @@ deployment whole_as_structs(const folder& in) {
   wanted.heartbeat = 50ms;
   wanted.suspect_after = 200ms;
   wanted.lease = 2000ms;
-  wanted.orchestrator = {"control", "brain", "127.0.0.1:7400", in.file("state.db")};
+  wanted.orchestrator = {"control", "brain", "127.0.0.1:7400", "sqlite:" + in.file("state.db")};
   wanted.gateways = {{"edge", "brain", "0.0.0.0:8080", 3}};
   node_entry a;
   a.id = a.process = "a";
@@ -140,7 +140,7 @@ engine = { type = "toy", seed = 7, context = 100, sessions = 2, decode_us = 1500
                                      "x.toml");
   REQUIRE(read.ok());
   deployment wanted;
-  wanted.orchestrator = {"o", "o", "127.0.0.1:7400", ":memory:"};
+  wanted.orchestrator = {"o", "o", "127.0.0.1:7400", "sqlite::memory:"};
   node_entry node;
   node.id = node.process = "n";
   node.engine = toy_settings{7, 100, 2, 1500};

@@ -116,7 +116,13 @@ const std::vector<refusal> refusals{
      "f.toml:10: actor.control.listen: expected \"host:port\" with a port from 1 to 65535, found "
      "\"127.0.0.1:0\""},
     {11, "store = \"etcd:http://x\"",
-     "f.toml:11: actor.control.store: expected \"sqlite:PATH\", found \"etcd:http://x\""},
+     "f.toml:11: actor.control.store: expected \"sqlite:PATH\", or \"etcd:http://HOST:PORT\" with all "
+     "members, "
+     "separated by commas, found \"etcd:http://x\""},
+    {11, "store = \"etcd:http://a:2379,b:2379\"",
+     "f.toml:11: actor.control.store: expected \"sqlite:PATH\", or \"etcd:http://HOST:PORT\" with all "
+     "members, "
+     "separated by commas, found \"etcd:http://a:2379,b:2379\""},
     {15, "listen = \"localhost\"",
      "f.toml:15: actor.edge.listen: expected \"host:port\", found \"localhost\""},
     {15, "listen = \"127.0.0.1:7400\"",
@@ -146,7 +152,10 @@ const std::vector<refusal> refusals{
     {8, "", "f.toml:7: actor[1].id: missing; expected " + any_name},
     {9, "", "f.toml:7: actor.control.type: missing; expected \"orchestrator\", \"gateway\" or \"node\""},
     {10, "", "f.toml:7: actor.control.listen: missing; expected \"host:port\" with a port from 1 to 65535"},
-    {11, "", "f.toml:7: actor.control.store: missing; expected \"sqlite:PATH\""},
+    {11, "",
+     "f.toml:7: actor.control.store: missing; expected \"sqlite:PATH\", or \"etcd:http://HOST:PORT\" with "
+     "all "
+     "members, separated by commas"},
     {19, "",
      "f.toml:16: actor.a.engine: missing; expected { type = \"llama\", model = ... } or { type = \"toy\" }"},
     {26, "", "f.toml:25: link[1].from: missing; expected the id of a node"},
