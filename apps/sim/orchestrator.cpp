@@ -61,7 +61,7 @@ void orchestrator::next_swap() {
   stores::swap_outcome unknown;
   unknown.record.group = swaps_.front().desired.group;
   in_.time.after(store_patience, [answer, unknown] { answer(unknown); });
-  in_.time.after(there, [self = shared_from_this(), back, answer, swap = swaps_.front()] {
+  in_.time.after(there, [self = shared_from_this(), back = back, answer, swap = swaps_.front()] {
     self->in_.time.after(back, [answer, outcome = stores::try_swap(self->store_, swap)] { answer(outcome); });
   });
 }
