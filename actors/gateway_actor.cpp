@@ -231,6 +231,7 @@ struct gateway_state {
     reach_orchestrator(self);
     reach_nodes(self);
     carry_out(self, core->on_tick(steady::now()));
+    snapshot->ready = core->ready();
     publish(self);
   }
 
@@ -249,6 +250,8 @@ struct gateway_state {
     const gateway_core::counters& counted = core->counted();
     json out;
     out["gateway"] = {{"name", self_id.name},
+                      {"orchestrator", static_cast<bool>(orchestrator)},
+                      {"reached", reached()},
                       {"sessions", core->sessions()},
                       {"open_turns", core->open_turns()},
                       {"turns", counted.turns},
@@ -270,6 +273,14 @@ struct gateway_state {
     const std::lock_guard lock{snapshot->guard};
     snapshot->status = status;
     snapshot->metrics = metrics;
+  }
+
+  /// Names of the nodes that turns can be opened at.
+  [[nodiscard]] nlohmann::json reached() const {
+    nlohmann::json names = nlohmann::json::array();
+    for (const auto& [who, node] : nodes)
+      if (core->reaches(who)) names.push_back(who.name);
+    return names;
   }
 
   [[nodiscard]] std::string metrics_text() const {

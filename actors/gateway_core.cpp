@@ -46,6 +46,11 @@ epoch gateway_core::sealed(group_id group) const {
   return found == sealed_.end() ? epoch{} : found->second;
 }
 
+bool gateway_core::ready() const {
+  const group_record* record = routes_.choose_group(sessions_);
+  return record != nullptr && routes_.known(record->owner);
+}
+
 void gateway_core::on_view(cluster_view view, time_point now) {
   if (!routes_.on_view(std::move(view))) return;
   note_deaths(now);
@@ -403,10 +408,27 @@ void gateway_core::on_reply(gateway_turn& turn, const open_turn_reply& reply, ep
       ask(turn, log.piece_from(log.contains(reply.have) ? reply.have.length : 0), now, effects);
       return;
     }
+    case errc::no_room:
+      turn.refusal = {reply.refusal, reply.reason};
+      go_elsewhere(turn);
+      return;  // asked again on a tick
     default:
       if (!may_pass({reply.refusal, reply.reason}, turn))
         fail(turn, {reply.refusal, reply.reason}, now, effects);
   }
+}
+
+/// Nobody holds anything yet of a conversation whose first turn has been refused for want of room: it may as
+/// well begin at another node of the same model.
+void gateway_core::go_elsewhere(gateway_turn& turn) const {
+  gateway_session& session = turn.session();
+  const auto& log = session.stream.log();
+  const group_record* other = routes_.choose_group(sessions_);
+  const node_view* node = other == nullptr ? nullptr : routes_.view_of(other->owner);
+  const bool begins = log.last_turn()->number == 1 && log.length() == log.last_turn()->prompt_end;
+  if (!begins || node == nullptr) return;
+  const protocol::session_log there{session.id, node->fingerprint_hash};
+  if (log.contains(there.point())) session.group = other->group;
 }
 
 /// Whether it is worth to ask again on a tick; for want of room until a conversation ends, or a take-over is

@@ -98,7 +98,8 @@ class gateway_core {
   /// The newest view, with what seals have said since.
   [[nodiscard]] const cluster_view& view() const noexcept { return routes_.view(); }
   /// A node can take a turn.
-  [[nodiscard]] bool ready() const { return routes_.choose_group(sessions_) != nullptr; }
+  [[nodiscard]] bool ready() const;
+  [[nodiscard]] bool reaches(const process_id& node) const { return routes_.known(node); }
   /// Nodes that the orchestrator calls alive and that have not been reached for a lease.
   [[nodiscard]] const std::vector<process_id>& unreachable() const noexcept { return unreachable_; }
   [[nodiscard]] const counters& counted() const noexcept { return counters_; }
@@ -132,6 +133,7 @@ class gateway_core {
   /// lack.
   void ask(gateway_turn& turn, session_piece piece, time_point now, gateway_effects& effects);
   static bool may_pass(const error& refusal, gateway_turn& turn);
+  void go_elsewhere(gateway_turn& turn) const;
   void note_deaths(time_point now);
   [[nodiscard]] bool is_poisoned(const gateway_turn& turn) const;
   [[nodiscard]] const gateway_turn* suspect_at(const process_id& node, const gateway_turn& turn) const;

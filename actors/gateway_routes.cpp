@@ -73,17 +73,21 @@ const node_view* gateway_routes::view_of(const process_id& node) const {
 }
 
 const group_record* gateway_routes::choose_group(const gateway_sessions& sessions) const {
-  std::map<group_id, std::size_t> of_group;
-  std::map<process_id, std::size_t> of_node;
-  for (const group_record& record : view_.groups)
-    of_node[record.owner] += of_group[record.group] = sessions.in_group(record.group);
+  std::map<process_id, gateway_sessions::count> of_node;
+  for (const group_record& record : view_.groups) {
+    const gateway_sessions::count here = sessions.in_group(record.group);
+    of_node[record.owner].busy += here.busy;
+    of_node[record.owner].all += here.all;
+  }
   const group_record* best = nullptr;
-  std::tuple<bool, bool, std::size_t, std::size_t> best_load;
+  std::tuple<bool, bool, double, double, std::size_t> best_load;
   for (const group_record& record : view_.groups) {
     const node_view* node = view_of(record.owner);
     if (node == nullptr || !node->alive) continue;
-    const std::tuple load{!known(record.owner), node->draining, of_node[record.owner],
-                          of_group[record.group]};
+    const gateway_sessions::count& its = of_node[record.owner];
+    const double capacity = std::max<std::uint32_t>(1, node->capacity_sessions);
+    const std::tuple load{!known(record.owner), node->draining, static_cast<double>(its.busy) / capacity,
+                          static_cast<double>(its.all) / capacity, sessions.in_group(record.group).all};
     if (best == nullptr || load < best_load) {
       best = &record;
       best_load = load;

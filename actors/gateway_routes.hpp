@@ -36,7 +36,9 @@ class gateway_routes {
   /// Of all nodes; no prompt can be longer.
   [[nodiscard]] std::uint32_t longest_context() const;
   [[nodiscard]] const node_view* view_of(const process_id& node) const;
-  /// The group that a new session goes to, that of the least loaded node; nullptr if no node can take one.
+  /// The group that a new session goes to: of the node with the least to do for its capacity, as far as this
+  /// gateway knows; idle sessions, which make room, decide only where that is the same. nullptr if no node
+  /// can take one.
   [[nodiscard]] const group_record* choose_group(const gateway_sessions& sessions) const;
 
  private:

@@ -30,9 +30,14 @@ const gateway_session* gateway_sessions::find(const std::string& name) const {
   return named == by_name_.end() ? nullptr : &sessions_.at(named->second);
 }
 
-std::size_t gateway_sessions::in_group(group_id group) const {
-  return static_cast<std::size_t>(std::count_if(sessions_.begin(), sessions_.end(),
-                                                [&](const auto& it) { return it.second.group == group; }));
+gateway_sessions::count gateway_sessions::in_group(group_id group) const {
+  count out;
+  for (const auto& [id, session] : sessions_) {
+    if (session.group != group) continue;
+    ++out.all;
+    if (session.busy) ++out.busy;
+  }
+  return out;
 }
 
 result<placed_prompt> gateway_sessions::place(const completion_request& request) {

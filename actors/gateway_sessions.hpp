@@ -65,7 +65,10 @@ class gateway_sessions {
   void trim(std::size_t most);
 
   [[nodiscard]] std::size_t size() const noexcept { return sessions_.size(); }
-  [[nodiscard]] std::size_t in_group(group_id group) const;
+  struct count {
+    std::size_t all = 0, busy = 0;
+  };
+  [[nodiscard]] count in_group(group_id group) const;
 
  private:
   result<placed_prompt> place_chat(const completion_request& request, gateway_session* named);

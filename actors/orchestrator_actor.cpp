@@ -231,8 +231,10 @@ struct orchestrator_state {
       if (const auto found = figures.find(node.node.name); found != figures.end()) {
         json figures_of = json::parse(found->second, nullptr, false);
         if (figures_of.is_object()) {
-          for (auto& link : figures_of["links"])
+          for (auto& link : figures_of["links"]) {
+            if (!node.alive) link["up"] = false;  // that is what it said last
             out["links"].push_back(std::move(link));
+          }
           figures_of.erase("links");
           it["figures"] = std::move(figures_of);
         }

@@ -232,13 +232,23 @@ class visitor {
  public:
   explicit visitor(std::string address) : address_(std::move(address)) {}
 
-  result<void> connect() {
+  /// One that listens and says nothing may be frozen for a moment, and is tried again.
+  result<void> connect(std::chrono::milliseconds timeout) {
     const auto where = parse_endpoint(address_);
     if (!where) return where.failure();
-    auto found = system_.middleman().remote_actor<orchestrator_actor>(where->host, where->port);
-    if (!found) return {errc::connection_lost, "orchestrator " + address_ + ": nobody answers there"};
-    orchestrator_ = *found;
-    return {};
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    for (;;) {
+      auto found = system_.middleman().remote_actor<orchestrator_actor>(where->host, where->port);
+      if (found) {
+        orchestrator_ = *found;
+        return {};
+      }
+      if (found.error() == caf::sec::cannot_connect_to_node)
+        return {errc::connection_lost, "orchestrator " + address_ + ": nobody answers there"};
+      if (std::chrono::steady_clock::now() > deadline)
+        return {errc::timed_out, "orchestrator " + address_ + ": no answer"};
+      pass(drain_poll);
+    }
   }
 
   void pass(std::chrono::milliseconds time) { actors::pass(system_, time); }
@@ -296,7 +306,7 @@ std::string groups_of(const json& status, const std::string& node) {
 
 result<std::string> fetch_status(const std::string& orchestrator, std::chrono::milliseconds timeout) {
   visitor asks{orchestrator};
-  if (auto connected = asks.connect(); !connected) return connected.failure();
+  if (auto connected = asks.connect(timeout); !connected) return connected.failure();
   return asks.ask<std::string>(timeout, status_atom::value);
 }
 
@@ -304,7 +314,7 @@ result<std::uint64_t> move_session(const std::string& orchestrator, const std::s
                                    const std::string& node, std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   visitor asks{orchestrator};
-  if (auto connected = asks.connect(); !connected) return connected.failure();
+  if (auto connected = asks.connect(timeout); !connected) return connected.failure();
   const auto group = asks.ask<std::uint64_t>(timeout, locate_atom::value, session);
   if (!group) return group.failure();
   if (*group == 0) return {errc::unknown_session, "no gateway knows a session \"" + session + "\""};
@@ -332,7 +342,7 @@ result<void> drain_node(const std::string& orchestrator, const std::string& node
                         std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   visitor asks{orchestrator};
-  if (auto connected = asks.connect(); !connected) return connected;
+  if (auto connected = asks.connect(timeout); !connected) return connected;
   const auto known = asks.ask<bool>(timeout, drain_atom::value, node, on);
   if (!known) return known.failure();
   if (!*known) return {errc::unavailable, "no node \"" + node + "\" is alive"};

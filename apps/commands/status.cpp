@@ -21,6 +21,12 @@ std::string text_of(const json& object, const char* key) {
   return found->is_string() ? found->get<std::string>() : found->dump();
 }
 
+/// Of a group's owner, before or after a change of it.
+std::string owner_of(const json& event, const char* key) {
+  const std::string name = event.value(key, "");
+  return name.empty() ? "nobody" : name;
+}
+
 std::string names_of(const json& object, const char* key) {
   std::string names;
   for (const auto& name : object.value(key, json::array()))
@@ -56,7 +62,7 @@ void print(const json& status) {
   if (!failovers.empty())
     std::printf("\n%s\n", screen.paint(host::style::bold, "FAILOVER     EPOCH  GROUP        CAUSE").c_str());
   for (const auto& event : failovers)
-    std::printf("%-12s %5s  %-12s %s\n", (text_of(event, "from") + " -> " + text_of(event, "to")).c_str(),
+    std::printf("%-12s %5s  %-12s %s\n", (owner_of(event, "from") + " -> " + owner_of(event, "to")).c_str(),
                 text_of(event, "epoch").c_str(), text_of(event, "group").c_str(),
                 text_of(event, "cause").c_str());
 }
