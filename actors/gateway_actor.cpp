@@ -36,6 +36,8 @@ struct gateway_state {
   orchestrator_actor orchestrator;
   bool dialing = false;
   steady::time_point redial_at{};
+  allegiance obeyed;
+  bool refused = false;  // by the orchestrator, at the last try
   struct connection {
     primary_actor primary;
     bool dialing = false;
@@ -82,9 +84,23 @@ struct gateway_state {
 
   void register_here(pointer self) {
     self->request(orchestrator, how.liveness.greeted_within(),
-                  wire<gateway_registration>{{self_id, core->unreachable()}},
+                  wire<gateway_registration>{{self_id, core->unreachable(), obeyed}},
                   caf::actor_cast<gateway_actor>(self))
-        .then([](const wire<heartbeat_ack>&) {}, [this](const caf::error&) { lose_orchestrator(); });
+        .then(
+            [this](const wire<heartbeat_ack>& reply) {
+              const auto ack = reply.read();
+              if (ack && ack->known) {
+                refused = false;
+                return;
+              }
+              if (!std::exchange(refused, true))
+                log().error(
+                    "registration refused: the orchestrator's store is not the one that this gateway has "
+                    "obeyed, "
+                    "or an old copy of it (docs/operating.md says what to do)");
+              lose_orchestrator();
+            },
+            [this](const caf::error&) { lose_orchestrator(); });
   }
 
   void lose_orchestrator() {
@@ -141,6 +157,7 @@ struct gateway_state {
   void on_view(pointer self, const wire<cluster_view>& message) {
     auto next = message.read();
     if (!next) return;
+    obey(obeyed, *next);
     core->on_view(std::move(*next), steady::now());
     const auto& known = core->view().nodes;
     std::erase_if(nodes, [&](const auto& it) {

@@ -39,6 +39,7 @@ struct node_state {
   steady::time_point redial_at{};
   std::uint64_t sequence = 0;
   std::uint64_t term = 0;
+  allegiance obeyed;
   std::uint64_t version = 0;
   std::unique_ptr<protocol::lease> lease;
   bool lease_valid = false;
@@ -92,6 +93,7 @@ struct node_state {
     offer.capacity_sessions = static_cast<std::uint32_t>(node->places->own_share());
     offer.context_tokens = node->engine->context_tokens();
     offer.fingerprint_hash = node->engine->identity().hash();
+    offer.obeyed = obeyed;
     const std::uint64_t number = ++sequence;
     lease->on_sent(number, steady::now());
     self->request(orchestrator, how.liveness.greeted_within(), wire<node_registration>{offer},
@@ -100,8 +102,15 @@ struct node_state {
             [this, self, number](const wire<heartbeat_ack>& reply) {
               const auto ack = reply.read();
               if (!ack || !ack->known) {
+                const bool foreign = ack && ack->foreign;
                 if (!std::exchange(refused, true))
-                  log().error("registration refused: another process runs as node {}", node->self.name);
+                  log().error(
+                      "registration refused: {} node={}",
+                      foreign
+                          ? "the orchestrator's store is not the one that this node has obeyed, or an old "
+                            "copy of it (docs/operating.md says what to do)"
+                          : "another process runs under this name",
+                      node->self.name);
                 return away(self);
               }
               refused = false;
@@ -162,6 +171,7 @@ struct node_state {
     auto view = message.read();
     if (!view || view->term < term) return;
     term = view->term;
+    obey(obeyed, *view);
     version = view->version;
     auto shared = std::make_shared<const cluster_view>(std::move(*view));
     self->send(node->primary, view_update{shared});

@@ -1,6 +1,7 @@
 #include "actors/orchestrator_actor.hpp"
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -34,6 +35,7 @@ struct orchestrator_state {
   std::map<process_id, gateway_actor> gateways;
   std::map<protocol::change_ticket, caf::typed_response_promise<wire<in_sync_reply>>> changes;
   std::map<std::string, std::string> figures;  // JSON by node
+  std::set<process_id> refused;                // as foreign
   protocol::change_ticket next_ticket = 1;
   bool view_changed = false;
   std::size_t failovers_logged = 0;
@@ -109,11 +111,23 @@ struct orchestrator_state {
   // --- events
   // ---------------------------------------------------------------------------------------------------------
 
+  wire<heartbeat_ack> refuse(const char* kind, const process_id& who, const allegiance& obeyed) {
+    if (refused.insert(who).second)
+      log().critical(
+          "{} refused name={}: it has obeyed another store, or later decisions than this one holds: this "
+          "store "
+          "was lost or is an old copy; its term={} epoch={}, here term={} (docs/operating.md says what to "
+          "do)",
+          kind, who.name, obeyed.term, raw(obeyed.epoch), term);
+    return heartbeat_ack{0, term, false, true};
+  }
+
   wire<heartbeat_ack> on_node(pointer self, const wire<node_registration>& message,
                               const node_actor& handle) {
     const auto node = message.read();
     if (!node) return heartbeat_ack{0, term, false};
     if (table->replaced(node->node)) return heartbeat_ack{0, term, false};
+    if (table->foreign(node->obeyed)) return refuse("node", node->node, node->obeyed);
     log().info("node registered name={} data={}", node->node.name, node->data_address);
     nodes.insert_or_assign(node->node, handle);
     self->monitor(handle);
@@ -126,6 +140,7 @@ struct orchestrator_state {
                                  const gateway_actor& handle) {
     const auto gateway = message.read();
     if (!gateway) return heartbeat_ack{0, term, false};
+    if (table->foreign(gateway->obeyed)) return refuse("gateway", gateway->gateway, gateway->obeyed);
     if (gateways.insert_or_assign(gateway->gateway, handle).second) {
       log().info("gateway registered name={}", gateway->gateway.name);
       self->monitor(handle);
@@ -217,6 +232,9 @@ struct orchestrator_state {
     using nlohmann::json;
     const cluster_view view = table->view();
     json out = {{"term", view.term}, {"version", view.version}};
+    out["refused"] = json::array();
+    for (const process_id& who : refused)
+      out["refused"].push_back(who.name);
     out["links"] = json::array();
     out["nodes"] = json::array();
     for (const node_view& node : view.nodes) {
@@ -317,12 +335,13 @@ result<orchestrator_handles> spawn_orchestrator_actor(caf::actor_system& system,
                                                       const orchestrator_options& how,
                                                       std::unique_ptr<stores::record_store> store,
                                                       std::function<void(const error& why)> replaced) {
-  const auto term = store->begin_term();
-  if (!term) return term.failure();
+  const auto begun = store->begin_term();
+  if (!begun) return begun.failure();
   auto records = store->load();
   if (!records) return records.failure();
   protocol::cluster_table::options options;
-  options.term = *term;
+  options.term = begun->term;
+  options.store = begun->store;
   options.suspect_after = how.liveness.suspect_after;
   options.lease = how.liveness.lease;
   options.tick_period = tick_period;
@@ -330,7 +349,7 @@ result<orchestrator_handles> spawn_orchestrator_actor(caf::actor_system& system,
   const store_actor owner = spawn_store_actor(system, std::move(store));
   auto actor = system.spawn<caf::detached>(
       orchestrator_behavior, owner,
-      std::make_shared<std::unique_ptr<protocol::cluster_table>>(std::move(table)), *term,
+      std::make_shared<std::unique_ptr<protocol::cluster_table>>(std::move(table)), begun->term,
       std::move(replaced));
   return orchestrator_handles{caf::actor_cast<orchestrator_actor>(actor), caf::actor_cast<caf::actor>(owner)};
 }

@@ -16,6 +16,16 @@ static void get(capnp::List<capnp::Text>::Reader from, std::vector<std::string>&
     to.push_back(text_of(text));
 }
 
+static void put(Allegiance::Builder to, const allegiance& from) {
+  to.setStore(from.store);
+  to.setTerm(from.term);
+  to.setEpoch(raw(from.epoch));
+}
+
+static void get(Allegiance::Reader from, allegiance& to) {
+  to = {from.getStore(), from.getTerm(), epoch{from.getEpoch()}};
+}
+
 static void put(NodeRegistration::Builder to, const node_registration& from) {
   put(to.initNode(), from.node);
   to.setControlAddress(to_wire(from.control_address));
@@ -25,6 +35,7 @@ static void put(NodeRegistration::Builder to, const node_registration& from) {
   to.setCapacitySessions(from.capacity_sessions);
   to.setContextTokens(from.context_tokens);
   to.setFingerprintHash(from.fingerprint_hash);
+  put(to.initObeyed(), from.obeyed);
 }
 
 static void get(NodeRegistration::Reader from, node_registration& to) {
@@ -36,17 +47,20 @@ static void get(NodeRegistration::Reader from, node_registration& to) {
   to.capacity_sessions = from.getCapacitySessions();
   to.context_tokens = from.getContextTokens();
   to.fingerprint_hash = from.getFingerprintHash();
+  get(from.getObeyed(), to.obeyed);
 }
 
 static void put(GatewayRegistration::Builder to, const gateway_registration& from) {
   put(to.initGateway(), from.gateway);
   put_list(to.initUnreachable(from.unreachable.size()), from.unreachable,
            [](auto one, const auto& node) { put(one, node); });
+  put(to.initObeyed(), from.obeyed);
 }
 
 static void get(GatewayRegistration::Reader from, gateway_registration& to) {
   get(from.getGateway(), to.gateway);
   get_list(from.getUnreachable(), to.unreachable, [](auto one, auto& node) { get(one, node); });
+  get(from.getObeyed(), to.obeyed);
 }
 
 static void put(GroupStatus::Builder to, const group_status& from) {
@@ -90,10 +104,11 @@ static void put(HeartbeatAck::Builder to, const heartbeat_ack& from) {
   to.setSequence(from.sequence);
   to.setTerm(from.term);
   to.setKnown(from.known);
+  to.setForeign(from.foreign);
 }
 
 static void get(HeartbeatAck::Reader from, heartbeat_ack& to) {
-  to = {from.getSequence(), from.getTerm(), from.getKnown()};
+  to = {from.getSequence(), from.getTerm(), from.getKnown(), from.getForeign()};
 }
 
 static void put(GroupRecord::Builder to, const group_record& from) {
@@ -160,6 +175,7 @@ static void put(ClusterView::Builder to, const cluster_view& from) {
   put_list(to.initGroups(from.groups.size()), from.groups,
            [](auto one, const auto& group) { put(one, group); });
   put_list(to.initMoves(from.moves.size()), from.moves, [](auto one, const auto& move) { put(one, move); });
+  to.setStore(from.store);
 }
 
 static void get(ClusterView::Reader from, cluster_view& to) {
@@ -169,6 +185,7 @@ static void get(ClusterView::Reader from, cluster_view& to) {
   get_list(from.getGateways(), to.gateways, [](auto one, auto& it) { get(one, it); });
   get_list(from.getGroups(), to.groups, [](auto one, auto& group) { get(one, group); });
   get_list(from.getMoves(), to.moves, [](auto one, auto& move) { get(one, move); });
+  to.store = from.getStore();
 }
 
 static void put(InSyncChange::Builder to, const in_sync_change& from) {

@@ -5,6 +5,12 @@ $Cxx.namespace("baton::wire");
 using Session = import "session.capnp";
 using Link = import "link.capnp";
 
+struct Allegiance {
+  store @0 :UInt64;
+  term @1 :UInt64;
+  epoch @2 :UInt64;
+}
+
 struct NodeRegistration {
   node @0 :Link.Process;
   controlAddress @1 :Text;
@@ -14,11 +20,13 @@ struct NodeRegistration {
   capacitySessions @5 :UInt32;
   contextTokens @6 :UInt32;
   fingerprintHash @7 :UInt64;
+  obeyed @8 :Allegiance;
 }
 
 struct GatewayRegistration {
   gateway @0 :Link.Process;
   unreachable @1 :List(Link.Process);
+  obeyed @2 :Allegiance;
 }
 
 struct GroupStatus {
@@ -45,6 +53,7 @@ struct HeartbeatAck {
   sequence @0 :UInt64;
   term @1 :UInt64;
   known @2 :Bool;
+  foreign @3 :Bool;
 }
 
 struct GroupRecord {
@@ -81,6 +90,7 @@ struct ClusterView {
   gateways @3 :List(Link.Process);
   groups @4 :List(GroupRecord);
   moves @5 :List(GroupMove);
+  store @6 :UInt64;
 }
 
 struct InSyncChange {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -16,6 +17,17 @@ namespace baton {
 // --- membership: nodes and gateways to the orchestrator
 // --------------------------------------------------------------
 
+/// Whose views a process has obeyed so far, and the latest of them: its store, term, and highest epoch. An
+/// orchestrator whose store is another one, or is behind that, because it was lost or is an old copy, must
+/// not decide anything for it: its epochs would be refused, or worse, would be taken for those of others.
+struct allegiance {
+  std::uint64_t store = 0;  ///< 0: nobody's yet
+  std::uint64_t term = 0;
+  baton::epoch epoch{};
+
+  friend bool operator==(const allegiance&, const allegiance&) = default;
+};
+
 /// A node offers itself.
 struct node_registration {
   process_id node;
@@ -26,6 +38,7 @@ struct node_registration {
   std::uint32_t capacity_sessions = 0;
   std::uint32_t context_tokens = 0;
   std::uint64_t fingerprint_hash = 0;  ///< the first link of every chain of this node's engine
+  allegiance obeyed{};
 
   friend bool operator==(const node_registration&, const node_registration&) = default;
 };
@@ -34,6 +47,7 @@ struct gateway_registration {
   process_id gateway;
   std::vector<process_id>
       unreachable;  ///< nodes that the orchestrator calls alive and it has not reached for a lease
+  allegiance obeyed{};
 
   friend bool operator==(const gateway_registration&, const gateway_registration&) = default;
 };
@@ -69,7 +83,8 @@ struct heartbeat {
 struct heartbeat_ack {
   std::uint64_t sequence = 0;
   std::uint64_t term = 0;
-  bool known = true;  ///< false: register again
+  bool known = true;     ///< false: register again
+  bool foreign = false;  ///< not known, and never will be: see `allegiance`
 
   friend bool operator==(const heartbeat_ack&, const heartbeat_ack&) = default;
 };
@@ -121,9 +136,18 @@ struct cluster_view {
   std::vector<process_id> gateways;
   std::vector<group_record> groups;
   std::vector<group_move> moves;
+  std::uint64_t store = 0;  ///< that the records are in
 
   friend bool operator==(const cluster_view&, const cluster_view&) = default;
 };
+
+inline void obey(allegiance& who, const cluster_view& view) {
+  if (who.store == view.store && view.term < who.term) return;  // late
+  who.store = view.store;
+  who.term = view.term;
+  for (const group_record& it : view.groups)
+    who.epoch = std::max(who.epoch, it.epoch);
+}
 
 /// An owner asks to change its in-sync set. Guarded by epoch and revision.
 struct in_sync_change {

@@ -87,9 +87,19 @@ void cluster_table::listen_again(time_point now) {
     node.heard = node.progressed = now;
 }
 
-cluster_effects cluster_table::on_node(const node_registration& node, time_point now) {
+bool cluster_table::foreign(const allegiance& obeyed) const {
+  baton::epoch latest{};
+  for (const auto& [id, record] : groups_)
+    latest = std::max(latest, record.epoch);
+  return obeyed.store != 0 &&
+         (obeyed.store != how_.store || obeyed.term > how_.term || obeyed.epoch > latest);
+}
+
+cluster_effects cluster_table::on_node(const node_registration& offered, time_point now) {
   cluster_effects effects;
-  if (replaced(node.node)) return effects;
+  if (replaced(offered.node) || foreign(offered.obeyed)) return effects;
+  node_registration node = offered;
+  node.obeyed = {};  // which changes
   note_sleep(now);
   listen_again(now);
   const auto known = nodes_.find(node.node.name);
@@ -122,8 +132,11 @@ bool cluster_table::replaced(const process_id& node) const {
   return known != nodes_.end() && known->second.replaced.contains(node.incarnation);
 }
 
-cluster_effects cluster_table::on_gateway(const gateway_registration& gateway, time_point) {
+cluster_effects cluster_table::on_gateway(const gateway_registration& offered, time_point) {
   cluster_effects effects;
+  if (foreign(offered.obeyed)) return effects;
+  gateway_registration gateway = offered;
+  gateway.obeyed = {};
   if (const auto known = gateways_.find(gateway.gateway.name);
       known != gateways_.end() && known->second == gateway)
     return effects;
@@ -449,6 +462,7 @@ cluster_effects cluster_table::on_swapped(bool done, const group_record& outcome
 cluster_view cluster_table::view() const {
   cluster_view out;
   out.term = how_.term;
+  out.store = how_.store;
   out.version = version_;
   for (const auto& [name, node] : nodes_) {
     node_view it;

@@ -56,6 +56,7 @@ class cluster_table {
 
   struct options {
     std::uint64_t term = 0;
+    std::uint64_t store = 0;  ///< that the records are in
     std::chrono::milliseconds suspect_after = limits::suspect_after;
     std::chrono::milliseconds lease = limits::lease;
     std::chrono::milliseconds stalled_after =
@@ -70,6 +71,8 @@ class cluster_table {
   /// Whether this process was a node until another of its name registered: it must not register again, or two
   /// that run under one name would take turns for ever.
   [[nodiscard]] bool replaced(const process_id& node) const;
+  /// Whether who has obeyed that must not be told anything (rule T): the records are others, or older.
+  [[nodiscard]] bool foreign(const allegiance& obeyed) const;
   cluster_effects on_gateway(const gateway_registration& gateway, time_point now);
   heartbeat_ack on_heartbeat(const heartbeat& beat, time_point now, cluster_effects& effects);
   /// Its connection closed, or its process is known to have ended.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <random>
 #include <utility>
 
 #include "actors/stores/etcd_client.hpp"
@@ -41,10 +42,13 @@ class etcd_store final : public record_store {
  public:
   etcd_store(std::vector<std::string> members, const std::string& cluster)
       : client_(std::move(members), patience),
+        store_key_(etcd_client::to_base64("/baton/" + cluster + "/store")),
         term_key_(etcd_client::to_base64("/baton/" + cluster + "/term")),
         groups_("/baton/" + cluster + "/groups/") {}
 
-  result<std::uint64_t> begin_term() override {
+  result<office> begin_term() override {
+    auto store = identity();
+    if (!store) return store.failure();
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       auto found = client_.ask("/v3/kv/range", {{"key", term_key_}});
       if (!found) return found.failure();
@@ -52,7 +56,7 @@ class etcd_store final : public record_store {
       std::uint64_t last = 0;
       std::uint64_t revision = 0;
       if (!pairs.empty()) {
-        auto known = term_in(pairs[0]);
+        auto known = written_in(pairs[0]);
         auto at = number_in(pairs[0], "mod_revision");
         if (!known) return known.failure();
         if (!at) return at.failure();
@@ -66,7 +70,7 @@ class etcd_store final : public record_store {
           {{"compare", json::array({compare_revision(term_key_, revision)})},
            {"success", json::array({put(term_key_, etcd_client::to_base64(std::to_string(next)))})}});
       if (!begun) return begun.failure();
-      if (begun->value("succeeded", false)) return term_ = next;
+      if (begun->value("succeeded", false)) return office{term_ = next, *store};
     }
     return {errc::conflict, "etcd: others begin terms all the time"};
   }
@@ -123,10 +127,26 @@ class etcd_store final : public record_store {
     return etcd_client::from_base64(pair.is_object() ? pair.value("value", "") : "");
   }
 
-  static result<std::uint64_t> term_in(const json& pair) {
+  static result<std::uint64_t> written_in(const json& pair) {
     auto text = value_in(pair);
     if (!text) return text.failure();
-    return number_in({{"term", *text}}, "term");
+    return number_in({{"value", *text}}, "value");
+  }
+
+  /// Whoever comes first draws it.
+  result<std::uint64_t> identity() {
+    std::random_device random;
+    const std::uint64_t drawn = ((std::uint64_t{random()} << 30) ^ random()) | 1;
+    auto made = client_.ask(
+        "/v3/kv/txn",
+        {{"compare", json::array({compare_revision(store_key_, 0)})},
+         {"success", json::array({put(store_key_, etcd_client::to_base64(std::to_string(drawn)))})}});
+    if (!made) return made.failure();
+    auto found = client_.ask("/v3/kv/range", {{"key", store_key_}});
+    if (!found) return found.failure();
+    const json pairs = pairs_in(*found);
+    if (pairs.empty()) return {errc::io_failed, "etcd: the number of the store is gone"};
+    return written_in(pairs[0]);
   }
 
   static result<group_record> record_in(const json& pair) {
@@ -144,14 +164,14 @@ class etcd_store final : public record_store {
     const json found = answer.contains("responses") && !answer["responses"].empty()
                            ? pairs_in(answer["responses"][0].value("response_range", json::object()))
                            : json::array();
-    const auto term = found.empty() ? result<std::uint64_t>{std::uint64_t{0}} : term_in(found[0]);
+    const auto term = found.empty() ? result<std::uint64_t>{std::uint64_t{0}} : written_in(found[0]);
     if (term && *term == term_) return {errc::conflict, "revision is not " + std::to_string(expected)};
     return {errc::stale_epoch, "another orchestrator has begun a term after " + std::to_string(term_)};
   }
 
   etcd_client client_;
-  std::string term_key_;  // base64
-  std::string groups_;    // what the keys of records begin with
+  std::string store_key_, term_key_;  // base64
+  std::string groups_;                // what the keys of records begin with
   std::uint64_t term_ = 0;
 };
 

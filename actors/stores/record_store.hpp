@@ -11,6 +11,12 @@
 
 namespace baton::actors::stores {
 
+/// A term, and the store that it is in: a number drawn when that was made, never 0.
+struct office {
+  std::uint64_t term = 0;
+  std::uint64_t store = 0;
+};
+
 /// The one durable thing of a cluster: a small record per placement group, changed only by compare-and-swap.
 /// Nothing is written per token or per session. Not thread-safe; calls may take a second.
 class record_store {
@@ -18,7 +24,7 @@ class record_store {
   virtual ~record_store() = default;
 
   /// Begins a term of office: higher than any before, durable before it returns.
-  virtual result<std::uint64_t> begin_term() = 0;
+  virtual result<office> begin_term() = 0;
 
   virtual result<std::vector<group_record>> load() = 0;
 

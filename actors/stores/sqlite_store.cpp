@@ -17,7 +17,8 @@ constexpr const char* schema = R"sql(
   PRAGMA synchronous = FULL;
   CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
   CREATE TABLE IF NOT EXISTS groups (id INTEGER PRIMARY KEY, revision INTEGER NOT NULL, record BLOB NOT NULL) STRICT;
-  INSERT OR IGNORE INTO counter VALUES ('term', 0), ('revision', 0);
+  INSERT OR IGNORE INTO counter VALUES ('term', 0), ('revision', 0),
+    ('store', (random() & 4611686018427387903) | 1);
 )sql";
 
 struct close_database {
@@ -39,7 +40,13 @@ class sqlite_store final : public record_store {
     return failed();
   }
 
-  result<std::uint64_t> begin_term() override { return next("term"); }
+  result<office> begin_term() override {
+    auto term = next("term");
+    if (!term) return term.failure();
+    auto statement = prepare("SELECT value FROM counter WHERE name = 'store'");
+    if (!statement || sqlite3_step(statement.get()) != SQLITE_ROW) return failed();
+    return office{*term, static_cast<std::uint64_t>(sqlite3_column_int64(statement.get(), 0))};
+  }
 
   result<std::vector<group_record>> load() override {
     auto statement = prepare("SELECT record FROM groups ORDER BY id");

@@ -27,10 +27,10 @@ std::string owner_of(const json& event, const char* key) {
   return name.empty() ? "nobody" : name;
 }
 
-std::string names_of(const json& object, const char* key) {
+std::string names_of(const json& object, const char* key, const char* between = ",") {
   std::string names;
   for (const auto& name : object.value(key, json::array()))
-    names += (names.empty() ? "" : ",") + name.get<std::string>();
+    names += (names.empty() ? "" : between) + name.get<std::string>();
   return names.empty() ? "-" : names;
 }
 
@@ -58,6 +58,10 @@ void print(const json& status) {
                                         : screen.paint(host::style::bad, "down ").c_str(),
                 text_of(link, "carrier").c_str(), text_of(link, "lag_tokens").c_str(),
                 text_of(link, "deltas").c_str(), text_of(link, "delta_bytes").c_str());
+  if (const std::string refused = names_of(status, "refused", ", "); refused != "-")
+    std::printf(
+        "\n%s %s: the orchestrator's store is not the one that they have obeyed, or an old copy of it\n",
+        screen.paint(host::style::bad, "REFUSED     ").c_str(), refused.c_str());
   const auto failovers = status.value("failovers", json::array());
   if (!failovers.empty())
     std::printf("\n%s\n", screen.paint(host::style::bold, "FAILOVER     EPOCH  GROUP        CAUSE").c_str());

@@ -81,6 +81,7 @@ void gateway::on_failure(const turn_failure& failure, const wire_ptr&) {
 }
 
 void gateway::on_view(const cluster_view& view, const wire_ptr&) {
+  obey(obeyed_, view);
   core_.on_view(view, host_->now());
   std::erase_if(nodes_, [this](const auto& it) {
     const auto& nodes = core_.view().nodes;
@@ -116,9 +117,9 @@ void gateway::lose_orchestrator() {
 }
 
 void gateway::register_here() {
-  ask<heartbeat_ack>(*host_, orchestrator_, gateway_registration{host_->self(), core_.unreachable()},
+  ask<heartbeat_ack>(*host_, orchestrator_, gateway_registration{host_->self(), core_.unreachable(), obeyed_},
                      &orchestrator::on_gateway, [this](const result<heartbeat_ack>& reply) {
-                       if (!reply) lose_orchestrator();
+                       if (!reply || !reply->known) lose_orchestrator();
                      });
 }
 

@@ -59,6 +59,7 @@ class gateway : public std::enable_shared_from_this<gateway> {
   remote<orchestrator> orchestrator_;
   bool dialing_ = false;
   time_point redial_at_{};
+  allegiance obeyed_;
   std::map<process_id, known_node> nodes_;
   std::uint64_t next_handle_ = 1;
 };

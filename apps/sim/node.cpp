@@ -199,6 +199,7 @@ void node::enroll() {
   offer.capacity_sessions = static_cast<std::uint32_t>(places_->own_share());
   offer.context_tokens = engine_.context_tokens();
   offer.fingerprint_hash = engine_.identity().hash();
+  offer.obeyed = obeyed_;
   const std::uint64_t number = ++sequence_;
   lease_.on_sent(number, host_->now());
   beats_sent_[number] = in_.time.now();
@@ -260,6 +261,7 @@ void node::on_view(const cluster_view& view, const wire_ptr&) {
   if (view.term < term_) return;
   term_ = view.term;
   version_ = view.version;
+  obey(obeyed_, view);
   to_primary([this, view] { return table_->on_view(view, host_->now()); });
   for (const node_view& it : view.nodes)
     if (links_.contains(it.node.name))

@@ -156,6 +156,7 @@ class node : public std::enable_shared_from_this<node> {
   time_point redial_at_{};
   std::uint64_t sequence_ = 0;
   std::uint64_t term_ = 0;
+  allegiance obeyed_;
   std::uint64_t version_ = 0;
   actors::protocol::lease lease_;
   time_point lease_until_ = time_point::min();

@@ -17,12 +17,13 @@ constexpr nanoseconds store_patience = 1s;
 }  // namespace
 
 bool orchestrator::start() {
-  const auto term = store_.begin_term();
+  const auto begun = store_.begin_term();
   auto records = store_.load();
-  if (!term || !records) return false;
-  term_ = *term;
+  if (!begun || !records) return false;
+  term_ = begun->term;
   protocol::cluster_table::options options;
   options.term = term_;
+  options.store = begun->store;
   options.suspect_after = in_.how.suspect_after;
   options.lease = in_.how.lease;
   options.tick_period = std::chrono::duration_cast<std::chrono::milliseconds>(tick_period);
@@ -83,6 +84,7 @@ void orchestrator::run(protocol::cluster_effects effects) {
 void orchestrator::on_node(const node_registration& what, const wire_ptr& wire,
                            const std::function<void(const heartbeat_ack&)>& reply) {
   if (table_->replaced(what.node)) return reply({0, term_, false});
+  if (table_->foreign(what.obeyed)) return reply({0, term_, false, true});
   nodes_[what.node] = {in_.process_at<node>(what.control_address), wire, 1};
   wire->on_lost(1, [this, who = what.node, wire] { lost(who, wire); });
   view_changed_ = true;
@@ -92,6 +94,7 @@ void orchestrator::on_node(const node_registration& what, const wire_ptr& wire,
 
 void orchestrator::on_gateway(const gateway_registration& what, const wire_ptr& wire,
                               const std::function<void(const heartbeat_ack&)>& reply) {
+  if (table_->foreign(what.obeyed)) return reply({0, term_, false, true});
   gateways_[what.gateway] = {in_.process_at<gateway>(control_address(what.gateway.name)), wire, 1};
   wire->on_lost(1, [this, who = what.gateway, wire] { lost(who, wire); });
   view_changed_ = true;

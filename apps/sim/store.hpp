@@ -50,7 +50,9 @@ constexpr nanoseconds longest_lag = 3s;
 class store_session final : public actors::stores::record_store {
  public:
   explicit store_session(shared_store& store) : store_(store) {}
-  result<std::uint64_t> begin_term() override { return term_ = ++store_.term_; }
+  result<actors::stores::office> begin_term() override {
+    return actors::stores::office{term_ = ++store_.term_, 1};
+  }
   result<std::vector<group_record>> load() override;
   result<group_record> swap(group_record desired, std::uint64_t expected, bool new_epoch) override;
   /// How long the next swap is on its way, there and back.

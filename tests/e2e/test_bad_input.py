@@ -1,6 +1,7 @@
 """Bad input of every kind: one clear line that names the thing, the documented exit code, and nothing left running."""
 import json
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -10,7 +11,7 @@ import urllib.request
 
 import openai
 
-from harness import BINARY, PATIENT, SHARED_MEMORY, Case, Deployment, deployment_text, free_port, run, stream, wait_until
+from harness import BINARY, PATIENT, SHARED_MEMORY, Case, Deployment, deployment_text, free_port, is_alive, run, stream, wait_until
 
 
 class BadDeployment(Case):
@@ -99,6 +100,31 @@ class BadDeployment(Case):
             said = self.refused(self.text(nodes=("a",)).replace("sqlite:state.db", f"sqlite:{store}"), code=3)
             self.assertIn("another orchestrator has it", said)
             stream(running, [{"role": "user", "content": "still there?"}], max_tokens=5)
+
+    def test_a_store_that_was_lost(self):
+        """Nothing is decided from an empty store for who has obeyed another one, and it is said; streams go on."""
+        with Deployment() as running:
+            running.signal("control", signal.SIGKILL)
+            wait_until(lambda: not is_alive(running.pids["control"]), 5, "it is dead")
+            for name in os.listdir(running.folder.name):
+                if name.startswith("state.db"):
+                    os.unlink(os.path.join(running.folder.name, name))
+            control = subprocess.Popen([BINARY, "run", running.file, "--process", "control"], stdout=subprocess.DEVNULL,
+                                       stderr=running.log)
+            orchestrator = f"127.0.0.1:{running.control_port}"
+
+            def refused():
+                code, status, _ = run("status", "--json", "--orchestrator", orchestrator)
+                return code == 0 and sorted(json.loads(status)["refused"]) == ["a", "b", "c", "edge"]
+
+            wait_until(refused, 20, "all that have obeyed the lost store are refused")
+            code, status, _ = run("status", "--orchestrator", orchestrator)
+            self.assertIn("REFUSED      a, b, c, edge", status)
+            self.assertIn("this store was lost or is an old copy", running.logged())
+            self.assertIn("registration refused: the orchestrator's store is not the one", running.logged())
+            stream(running, [{"role": "user", "content": "still there?"}], max_tokens=5)
+            control.terminate()
+            control.wait(timeout=20)
 
     def test_a_second_process_under_one_name(self):
         with Deployment(defaults=PATIENT) as running:

@@ -82,6 +82,39 @@ TEST_CASE("a group that was made unnoticed is found although nobody asks for it 
   world.check_settled();
 }
 
+TEST_CASE("who has obeyed another store, or later decisions, is told nothing") {
+  cluster_world world = three_nodes();
+  const cluster_view view = world.table->view();
+  allegiance it;
+  obey(it, view);
+  CHECK(it.store == 77);
+  CHECK_FALSE(world.table->foreign({}));
+  CHECK_FALSE(world.table->foreign(it));
+  SECTION("of another store") {
+    ++it.store;
+  }
+  SECTION("of a later term") {
+    ++it.term;
+  }
+  SECTION("of a later epoch") {
+    it.epoch = epoch{raw(it.epoch) + 1};
+  }
+  CHECK(world.table->foreign(it));
+  node_registration node;
+  node.node = run_of("d");
+  node.obeyed = it;
+  world.run(world.table->on_node(node, world.now));
+  world.run(world.table->on_gateway({run_of("gateway"), {}, it}, world.now));
+  CHECK(world.table->view() == view);
+}
+
+TEST_CASE("a late view of an earlier term takes no obedience back") {
+  allegiance it;
+  obey(it, {3, 1, {}, {}, {record(1, run_of("a"), {}, 9)}, {}, 5});
+  obey(it, {2, 8, {}, {}, {record(1, run_of("a"), {}, 4)}, {}, 5});
+  CHECK(it == allegiance{5, 3, epoch{9}});
+}
+
 TEST_CASE("a number that is taken in the store is not given twice") {
   cluster_world world;
   world.meddle(group_id{1}, run_of("x"));

@@ -49,6 +49,7 @@ class cluster_world {
   static cluster_table::options options() {
     cluster_table::options out;
     out.term = 3;
+    out.store = 77;
     return out;
   }
 

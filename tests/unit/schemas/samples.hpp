@@ -186,22 +186,32 @@ inline std::vector<delta_descriptor> samples() {
 
 template <>
 inline std::vector<node_registration> samples() {
-  return {
-      {},
-      {process("a", 1), "10.0.0.1:4000", "10.0.0.1:4001", {"b", "c"}, {{"model", "toy"}}, 64, 4096, some64},
-      {greatest_process(),
-       "",
-       std::string(100'000, '\0'),
-       awkward_texts(),
-       {{"", ""}, {"ключ", ""}},
-       max32,
-       max32,
-       max64}};
+  return {{},
+          {process("a", 1),
+           "10.0.0.1:4000",
+           "10.0.0.1:4001",
+           {"b", "c"},
+           {{"model", "toy"}},
+           64,
+           4096,
+           some64,
+           {some64, 3, epoch{17}}},
+          {greatest_process(),
+           "",
+           std::string(100'000, '\0'),
+           awkward_texts(),
+           {{"", ""}, {"ключ", ""}},
+           max32,
+           max32,
+           max64,
+           {max64, max64, epoch{max64}}}};
 }
 
 template <>
 inline std::vector<gateway_registration> samples() {
-  return {{}, {process("gateway", 6), {process("b", 2)}}, {greatest_process(), {greatest_process(), {}}}};
+  return {{},
+          {process("gateway", 6), {process("b", 2)}, {some64, 3, epoch{17}}},
+          {greatest_process(), {greatest_process(), {}}}};
 }
 
 template <>

@@ -57,7 +57,8 @@ void keeps_to_the_contract(const kind& it) {
   store_ptr store = open(it.where);
   const auto first = store->begin_term();
   REQUIRE(first.ok());
-  CHECK(*first > 0);
+  CHECK(first->term > 0);
+  CHECK(first->store != 0);
   REQUIRE(store->load().ok());
   CHECK(store->load()->empty());
 
@@ -97,7 +98,8 @@ void keeps_to_the_contract(const kind& it) {
   store = open(it.where);
   const auto next = store->begin_term();
   REQUIRE(next.ok());
-  CHECK(*next > *first);
+  CHECK(next->term > first->term);
+  CHECK(next->store == first->store);
   CHECK(*store->load() == std::vector{*other, *second});
   const auto taken = store->swap(wanted(4, "b"), second->revision, true);
   REQUIRE(taken.ok());
@@ -108,6 +110,14 @@ void keeps_to_the_contract(const kind& it) {
 
 TEST_CASE("record_store: SQLite keeps to the contract") {
   keeps_to_the_contract(in_a_file());
+}
+
+TEST_CASE("record_store: a store that is made anew is another one") {
+  const auto one = open("sqlite::memory:")->begin_term();
+  const auto two = open("sqlite::memory:")->begin_term();
+  REQUIRE(one.ok());
+  REQUIRE(two.ok());
+  CHECK(one->store != two->store);
 }
 
 TEST_CASE("record_store: etcd keeps to the contract") {
@@ -135,8 +145,11 @@ TEST_CASE("record_store: deployments that share an etcd do not meet") {
   const etcd_server server;
   const store_ptr one = open("etcd:" + server.url(), "one");
   const store_ptr two = open("etcd:" + server.url(), "two");
-  REQUIRE(one->begin_term().ok());
-  REQUIRE(two->begin_term().ok());
+  const auto first = one->begin_term();
+  const auto second = two->begin_term();
+  REQUIRE(first.ok());
+  REQUIRE(second.ok());
+  CHECK(first->store != second->store);
   REQUIRE(one->swap(wanted(1, "a"), 0, true).ok());
   CHECK(two->load()->empty());
   CHECK(two->swap(wanted(1, "b"), 0, true).ok());
