@@ -51,7 +51,7 @@ class parts {
   result<void> start_orchestrator();
   result<void> start_node(const actors::node_entry& node);
   result<void> start_gateway(const actors::gateway_entry& gateway);
-  /// `protocol`: that is spoken there, "http" or, with Baton's own parts, "control".
+  /// `protocol`: "http" for clients, "address" for Baton's other parts.
   void say_ready(const char* type, const std::string& id, const std::string& protocol,
                  const std::string& address) const;
   /// A part has ended: a node because its engine failed, or the orchestrator because there is another one. A
@@ -94,7 +94,7 @@ result<void> parts::start_orchestrator() {
   options.liveness = liveness_;
   const auto address = runtime_->add_orchestrator(options);
   if (!address) return named(entry.id, address.failure());
-  say_ready("orchestrator", entry.id, "control", *address);
+  say_ready("orchestrator", entry.id, "address", *address);
   return {};
 }
 
@@ -122,7 +122,7 @@ result<void> parts::start_node(const actors::node_entry& node) {
   options.data_listen = node.data_listen.empty() ? anywhere : node.data_listen;
   const auto address = runtime_->add_node(options, make_engine_factory(node.engine));
   if (!address) return named(node.id, address.failure());
-  say_ready("node", node.id, "control", *address);
+  say_ready("node", node.id, "address", *address);
   return {};
 }
 

@@ -80,7 +80,7 @@ void supervisor::read(running& of) {
     if (!event.is_object() || event.value("event", "") != "ready") continue;
     ++of.ready;
     const std::string where =
-        event.contains("http") ? "http://" + event.value("http", "") : event.value("control", "");
+        event.contains("http") ? "http://" + event.value("http", "") : event.value("address", "");
     say(event, "ready " + event.value("type", "") + " " + event.value("actor", "") + " " + where +
                    " (process " + of.process + ", pid " + std::to_string(of.child.pid()) + ")");
   }

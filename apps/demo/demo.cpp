@@ -46,6 +46,10 @@ result<void> complete(demo_options& how) {
   if (!actors::is_commit_rule(cluster.commit))
     return {errc::invalid_argument,
             "--commit: expected async, semi-sync, quorum:K or strict, found \"" + cluster.commit + "\""};
+  constexpr char standbys = '2';
+  if (cluster.commit.starts_with("quorum:") && cluster.commit.back() > standbys)
+    return {errc::invalid_argument,
+            "--commit: a group of the demo has two standbys, found \"" + cluster.commit + "\""};
   if (how.scenario.kill_after >= how.scenario.tokens)
     return {errc::invalid_argument, "--kill-after: expected less than --tokens, which is " +
                                         std::to_string(how.scenario.tokens) + ", found " +

@@ -383,7 +383,10 @@ std::uint64_t read_seed(field_reader& body, std::uint64_t fallback) {
   if (seed == nullptr) return fallback;
   if (seed->is_number_unsigned()) return seed->get<std::uint64_t>();
   if (seed->is_number_integer()) return static_cast<std::uint64_t>(seed->get<std::int64_t>());
-  body.wrong_type("seed", "an integer");
+  if (seed->is_number())
+    body.outcome().refuse("seed", "'seed' must be an integer of at most 64 bits.");
+  else
+    body.wrong_type("seed", "an integer");
   return fallback;
 }
 
