@@ -246,7 +246,7 @@ class visitor {
       if (found.error() == caf::sec::cannot_connect_to_node)
         return {errc::connection_lost, "orchestrator " + address_ + ": nobody answers there"};
       if (std::chrono::steady_clock::now() > deadline)
-        return {errc::timed_out, "orchestrator " + address_ + ": no answer"};
+        return {errc::connection_lost, "orchestrator " + address_ + ": no answer"};
       pass(drain_poll);
     }
   }

@@ -155,7 +155,8 @@ TEST_CASE("details of accepted values") {
     CHECK(accepted(endpoint::chat, chat_with(R"("seed":18446744073709551615)")).request.sampling.seed ==
           ~std::uint64_t{0});
     CHECK(accepted(endpoint::chat, chat_with(R"("seed":0)")).request.sampling.seed == 0);
-    const auto outcome = parse_request(chat_with(R"("seed":18446744073709551616)"), context_of(endpoint::chat));
+    const auto outcome =
+        parse_request(chat_with(R"("seed":18446744073709551616)"), context_of(endpoint::chat));
     REQUIRE(std::holds_alternative<api_error>(outcome));
     CHECK(std::get<api_error>(outcome).message == "'seed' must be an integer of at most 64 bits.");
   }
