@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "schemas/archive.hpp"
 #include "schemas/control.hpp"
 #include "schemas/errors.hpp"
 #include "schemas/limits.hpp"

@@ -243,6 +243,7 @@ static void put(OpenTurn::Builder to, const open_turn& from) {
   put(to.initHistory(), from.history);
   to.setTurn(from.turn);
   put(to.initGateway(), from.gateway);
+  to.setRestoreFrom(raw(from.restore_from));
 }
 
 static void get(OpenTurn::Reader from, open_turn& to) {
@@ -251,6 +252,7 @@ static void get(OpenTurn::Reader from, open_turn& to) {
   get(from.getHistory(), to.history);
   to.turn = from.getTurn();
   get(from.getGateway(), to.gateway);
+  to.restore_from = session_id{from.getRestoreFrom()};
 }
 
 static void put(OpenTurnReply::Builder to, const open_turn_reply& from) {

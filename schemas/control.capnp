@@ -124,6 +124,7 @@ struct OpenTurn {
   history @2 :Session.Piece;
   turn @3 :UInt32;
   gateway @4 :Link.Process;
+  restoreFrom @5 :UInt64;  # 0: nowhere
 }
 
 struct OpenTurnReply {

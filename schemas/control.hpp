@@ -198,6 +198,9 @@ struct open_turn {
   session_piece history;
   turn_number turn = 0;
   process_id gateway;  ///< who shows the turn to a client
+  /// Under which session an archive may have rows of this history; 0: none has. What an owner that holds
+  /// nothing of it finds there need not be evaluated.
+  session_id restore_from{};
 
   friend bool operator==(const open_turn&, const open_turn&) = default;
 };

@@ -44,6 +44,8 @@ std::string_view name_of(errc code) noexcept {
       return "conflict";
     case errc::poisoned:
       return "poisoned";
+    case errc::not_found:
+      return "not_found";
   }
   return "unknown";
 }

@@ -33,6 +33,7 @@ enum class errc {
   unsupported,           ///< a feature this build or this model does not have
   conflict,              ///< a compare-and-swap lost
   poisoned,              ///< nodes died of this request; it is not run again
+  not_found,             ///< no object under that key
 };
 
 /// The stable lower-case name of a code, for logs, metrics and JSON.

@@ -71,4 +71,14 @@ position evaluation_plan::rows_kept_after(const session_record& record) const no
   return begins ? rows_kept_at_begin(open->turn.base) : all;
 }
 
+position rows_kept_in(std::span<const turn_header> after, std::span<const turn_header> before, position kept,
+                      std::uint32_t prefill_chunk) noexcept {
+  const position rows = std::min(kept, evaluation_plan{before, prefill_chunk}.rows_kept_at_cut(kept));
+  const auto begun =
+      std::find_if(after.begin(), after.end(), [&](const turn_header& turn) { return turn.base >= kept; });
+  if (begun == after.end()) return rows;
+  const evaluation_plan plan{after.first(static_cast<std::size_t>(begun - after.begin())), prefill_chunk};
+  return std::min(rows, plan.rows_kept_at_begin(begun->base));
+}
+
 }  // namespace baton::actors::protocol

@@ -38,4 +38,9 @@ struct evaluation_plan {
   [[nodiscard]] position rows_kept_after(const session_record& record) const noexcept;
 };
 
+/// Rows [0, n) of a history with turns `before` that are also those of one with turns `after`, with which it
+/// has [0, kept) in common.
+[[nodiscard]] position rows_kept_in(std::span<const turn_header> after, std::span<const turn_header> before,
+                                    position kept, std::uint32_t prefill_chunk) noexcept;
+
 }  // namespace baton::actors::protocol

@@ -116,16 +116,8 @@ std::vector<session_record> primary_table::follow(served& session, const session
   }
   session.released = history.end();
   session.reports.clear();
-  session.rows = std::min(
-      {session.rows, kept, evaluation_plan{before.turns, how_.prefill_chunk}.rows_kept_at_cut(kept)});
-  const auto turns = session.log.turns();
-  const auto begun =
-      std::find_if(turns.begin(), turns.end(), [&](const turn_header& turn) { return turn.base >= kept; });
-  if (begun != turns.end()) {
-    const evaluation_plan plan{turns.first(static_cast<std::size_t>(begun - turns.begin())),
-                               how_.prefill_chunk};
-    session.rows = std::min(session.rows, plan.rows_kept_at_begin(begun->base));
-  }
+  session.rows =
+      std::min(session.rows, rows_kept_in(session.log.turns(), before.turns, kept, how_.prefill_chunk));
   for (auto& [name, held] : session.held)
     held = {std::min(held.logged, kept), std::min(held.synced, kept)};
   std::vector<session_record> records;

@@ -17,10 +17,11 @@
 namespace baton::test {
 
 /// Every type that `encode` and `decode` are defined for.
-using every_message = std::tuple<turn_header, session_piece, link_frame, delta_descriptor, node_registration,
-                                 gateway_registration, heartbeat, heartbeat_ack, group_record, cluster_view,
-                                 in_sync_change, hand_over, in_sync_reply, gateway_hello, open_turn,
-                                 open_turn_reply, turn_tokens, turn_failure, end_turn, seal, seal_reply>;
+using every_message =
+    std::tuple<turn_header, session_piece, link_frame, delta_descriptor, node_registration,
+               gateway_registration, heartbeat, heartbeat_ack, group_record, cluster_view, in_sync_change,
+               hand_over, in_sync_reply, gateway_hello, open_turn, open_turn_reply, turn_tokens, turn_failure,
+               end_turn, seal, seal_reply, archive_manifest, archived_conversation>;
 
 /// Calls `visit(std::type_identity<Message>{})` for every message type.
 template <class Visit>
@@ -93,7 +94,7 @@ inline group_record greatest_group() {
 }
 
 inline open_turn full_open_turn() {
-  return {group_id{4}, epoch{17}, full_piece(), 4, process("gateway", 6)};
+  return {group_id{4}, epoch{17}, full_piece(), 4, process("gateway", 6), session_id{some64}};
 }
 
 /// The samples of a type; see above.
@@ -281,7 +282,9 @@ inline std::vector<gateway_hello> samples() {
 
 template <>
 inline std::vector<open_turn> samples() {
-  return {{}, full_open_turn(), {group_id{max64}, epoch{max64}, {}, max32, greatest_process()}};
+  return {{},
+          full_open_turn(),
+          {group_id{max64}, epoch{max64}, {}, max32, greatest_process(), session_id{max64}}};
 }
 
 template <>
@@ -358,6 +361,31 @@ inline std::vector<seal_reply> samples() {
   return {{},
           {true, epoch{17}, {full_open_turn(), {}}},
           {true, epoch{max64}, std::vector<open_turn>(100, full_open_turn())}};
+}
+
+/// A whole log, as an archive has it.
+inline session_piece full_log() {
+  return {session_id{5}, 0, 0x77, {full_turn(1, 0, 2), full_turn(2, 3, 4)}, {1, -2, 3, 4, 5}};
+}
+
+template <>
+inline std::vector<archive_manifest> samples() {
+  std::vector<archive_manifest> out{
+      {},
+      {epoch{17}, some64, 23040, full_log(), {{"sessions/5/rows/1", 0, 3, 8, 0xabc}, {"r", 3, 2, 2, max64}}},
+      {epoch{max64}, max64, max64, {}, {}}};
+  for (const std::string& text : awkward_texts())
+    out.push_back({epoch{1}, 2, 3, full_log(), {{text, 0, 1, max32 >> 12, 0}}});
+  return out;
+}
+
+template <>
+inline std::vector<archived_conversation> samples() {
+  std::vector<archived_conversation> out{
+      {}, {"chat", some64, full_log(), {{0x33, 2, 3}, {max64, max32, 5}}}, {"", max64, full_log(), {}}};
+  for (const std::string& text : awkward_texts())
+    out.push_back({text, 1, full_log(), {}});
+  return out;
 }
 
 /// A seeded generator, the same on every machine.
