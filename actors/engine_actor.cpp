@@ -20,7 +20,12 @@ struct engine_state {
     engine_loop::outlets out;
     out.step = [this, self](protocol::engine_step step) { self->send(node->primary, std::move(step)); };
     out.failed = [this, self](engine_failed failure) { self->send(node->primary, std::move(failure)); };
-    out.imported = [this, self](import_done done) { self->send(node->standby, std::move(done)); };
+    out.imported = [this, self](import_done done) {
+      if (done.restored)
+        self->send(node->primary, std::move(done));
+      else
+        self->send(node->standby, std::move(done));
+    };
     out.exported = [this, self](exported_rows rows) { self->send(node->gpu, std::move(rows)); };
     out.broken = [this](const error& why) { node->break_down(why); };
     loop = std::make_unique<engine_loop>(*node->engine, std::move(out));

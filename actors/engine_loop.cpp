@@ -83,7 +83,7 @@ void engine_loop::drop(session_id session) {
 
 void engine_loop::import(const import_order& order) {
   if (broken_) return;
-  import_done done{order.session, order.generation, order.first + order.image->count, {}};
+  import_done done{order.session, order.generation, order.first + order.image->count, {}, order.restored};
   if (!engine_.holds(order.session)) done.outcome = engine_.open(order.session);
   if (done.outcome) done.outcome = engine_.import_rows(order.session, order.first, *order.image);
   out_.imported(std::move(done));

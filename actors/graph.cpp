@@ -20,6 +20,7 @@ using std::chrono::milliseconds;
 constexpr std::int64_t most_threads = 256;
 constexpr std::int64_t most_milliseconds = 3'600'000;  // an hour: anything longer is a slip of units
 constexpr std::int64_t most_microseconds = 10'000'000;
+constexpr std::int64_t most_archive_tokens = 1024;  // an object is read into memory whole
 
 // --- the file ------------------------------------------------------------------------------------------
 
@@ -75,6 +76,7 @@ class graph_reader {
   void read_links(table_reader& top);
   void read_link(const toml::table& table, std::size_t number);
   std::vector<std::string> read_targets(table_reader& link);
+  void read_archive(table_reader& link, archive_entry entry, const place& at);
   /// Whether a process is started here; another may be on another machine.
   [[nodiscard]] bool is_here(const std::string& process) const {
     return process_.empty() || process == process_;
@@ -387,11 +389,13 @@ void graph_reader::read_link(const toml::table& table, std::size_t number) {
     return wrong ? kind : std::string{};
   });
   const auto targets = read_targets(link);
+  placed.at = {link.path_of("to"), link.line_of("to")};
+  if (!targets.empty() && std::ranges::all_of(targets, is_object_store))
+    return read_archive(link, {placed.link.from, targets.front()}, placed.at);
   link.one_of("transport", {"ucx", "ucx-shm", "tcp"}, placed.link.transport);
   read_every_tokens(link, placed.link.every_tokens);
   placed.transport_line = link.line_of("transport");
   placed.every_line = link.line_of("every_tokens");
-  placed.at = {link.path_of("to"), link.line_of("to")};
   link.refuse_others();
   for (const auto& target : targets) {
     placed.link.to = target;
@@ -399,14 +403,27 @@ void graph_reader::read_link(const toml::table& table, std::size_t number) {
   }
 }
 
+void graph_reader::read_archive(table_reader& link, archive_entry entry, const place& at) {
+  entry.to = "file:" + resolved(entry.to.substr(entry.to.find(':') + 1));
+  link.integer("every_tokens", 1, most_archive_tokens, entry.every_tokens);
+  link.refuse_others();
+  if (std::ranges::count(graph_.archives, entry.from, &archive_entry::from) > 0)
+    out_.add(at.line, at.key, "expected one object store, " + in_quotes(entry.from) + " has one already");
+  graph_.archives.push_back(std::move(entry));
+}
+
 std::vector<std::string> graph_reader::read_targets(table_reader& link) {
-  const std::string kind = "the id of a node, or an array of them";
+  const std::string kind = "the id of a node, an array of them, or an object store \"file:PATH\"";
   const auto* found = link.find("to");
   if (found == nullptr) return link.refuse("to", "missing; expected " + kind), std::vector<std::string>{};
   std::vector<std::string> targets;
   const auto take = [&](const toml::node& node) {
     const auto* text = node.as_string();
     if (text == nullptr) return link.refuse("to", "expected " + kind + ", found " + describe(node));
+    if (is_object_store(text->get()) && found->is_string()) {
+      targets.push_back(text->get());
+      return;
+    }
     const auto known = actors_.find(text->get());
     if (known == actors_.end() || (known->second.first != "node" && !known->second.first.empty()))
       return link.refuse("to", "expected the id of a node, found " + in_quotes(text->get()));

@@ -83,6 +83,15 @@ struct link_entry {
   friend bool operator==(const link_entry&, const link_entry&) = default;
 };
 
+/// A way from a node to an object store: all its sessions are sent there, and restored from there.
+struct archive_entry {
+  std::string from;
+  std::string to;                   ///< "file:PATH"
+  std::uint32_t every_tokens = 64;  ///< rows of one object
+
+  friend bool operator==(const archive_entry&, const archive_entry&) = default;
+};
+
 struct deployment {
   std::string name = "baton";
   std::string commit = "semi-sync";  ///< async | semi-sync | quorum:K | strict
@@ -96,6 +105,7 @@ struct deployment {
   std::vector<gateway_entry> gateways;
   std::vector<node_entry> nodes;
   std::vector<link_entry> links;
+  std::vector<archive_entry> archives;  ///< one of each node at most
 
   friend bool operator==(const deployment&, const deployment&) = default;
 };
@@ -116,6 +126,9 @@ bool is_address(std::string_view text);
 
 /// Whether `text` names an etcd cluster, "etcd:http://host:port" with more members behind commas.
 bool is_etcd_store(std::string_view text);
+
+/// Whether `text` names an object store, "file:PATH".
+bool is_object_store(std::string_view text);
 
 /// Whether `text` is a commit rule: async, semi-sync, quorum:K with K from 1 to 9, or strict.
 bool is_commit_rule(std::string_view text);

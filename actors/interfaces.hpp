@@ -73,14 +73,19 @@ using replicator_actor =
                      caf::reacts_to<packed_slot>, caf::reacts_to<inbound_frame>,
                      caf::reacts_to<connection_lost>, caf::reacts_to<tick_atom>>;
 
+/// See actors/archive_actor.hpp.
+using archive_actor = caf::typed_actor<caf::reacts_to<replica_orders>, caf::reacts_to<tick_atom>>;
+
+/// See actors/restore_actor.hpp.
+using restore_actor = caf::typed_actor<caf::replies_to<fetch_rows>::with<fetched_rows>>;
+
 /// The whole of the primary, of which `primary_actor` is what others see.
-using primary_core_actor =
-    primary_actor::extend<caf::reacts_to<protocol::engine_step>, caf::reacts_to<engine_failed>,
-                          caf::reacts_to<packed_slot>, caf::reacts_to<link_report>, caf::reacts_to<link_news>,
-                          caf::reacts_to<link_figures>, caf::reacts_to<export_policy>,
-                          caf::reacts_to<view_update>, caf::reacts_to<lease_state>,
-                          caf::reacts_to<protocol::superseded>, caf::reacts_to<protocol::appointed>,
-                          caf::reacts_to<orchestrator_actor>, caf::reacts_to<tick_atom>>;
+using primary_core_actor = primary_actor::extend<
+    caf::reacts_to<protocol::engine_step>, caf::reacts_to<engine_failed>, caf::reacts_to<packed_slot>,
+    caf::reacts_to<link_report>, caf::reacts_to<link_news>, caf::reacts_to<link_figures>,
+    caf::reacts_to<export_policy>, caf::reacts_to<import_done>, caf::reacts_to<archive_figures>,
+    caf::reacts_to<view_update>, caf::reacts_to<lease_state>, caf::reacts_to<protocol::superseded>,
+    caf::reacts_to<protocol::appointed>, caf::reacts_to<orchestrator_actor>, caf::reacts_to<tick_atom>>;
 
 }  // namespace baton::actors
 
@@ -112,6 +117,9 @@ BATON_LOCAL_MESSAGE(baton::actors::unpack_order)
 BATON_LOCAL_MESSAGE(baton::actors::unpacked_rows)
 BATON_LOCAL_MESSAGE(baton::actors::replica_orders)
 BATON_LOCAL_MESSAGE(baton::actors::taken_replicas)
+BATON_LOCAL_MESSAGE(baton::actors::fetch_rows)
+BATON_LOCAL_MESSAGE(baton::actors::fetched_rows)
+BATON_LOCAL_MESSAGE(baton::actors::archive_figures)
 BATON_LOCAL_MESSAGE(baton::actors::link_target)
 BATON_LOCAL_MESSAGE(baton::actors::inbound_frame)
 BATON_LOCAL_MESSAGE(baton::actors::connection_lost)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/archive/writer.hpp"
 #include "actors/protocol/link_sender.hpp"
 #include "actors/protocol/primary_table.hpp"
 #include "actors/protocol/replica_set.hpp"
@@ -33,6 +34,7 @@ struct import_order {
   std::uint64_t generation = 0;
   position first = 0;
   std::shared_ptr<gpu::kv_image> image;
+  bool restored = false;  ///< for the primary, out of an archive; otherwise for the standby
 };
 
 struct import_done {
@@ -40,6 +42,7 @@ struct import_done {
   std::uint64_t generation = 0;
   position end = 0;
   result<void> outcome;
+  bool restored = false;
 };
 
 /// Export [first, first + count) for a link that lacks it.
@@ -101,6 +104,31 @@ struct taken_replicas {
   std::vector<protocol::held_replica> sessions;
 };
 
+// --- archive
+// --------------------------------------------------------------------------------------------------------------------
+
+/// Rows of a history from `first` on, for `restore_rows`.
+struct fetch_rows {
+  session_id session{};
+  session_id from{};
+  std::uint64_t generation = 0;
+  position first = 0;
+  std::shared_ptr<const protocol::session_log> log;
+};
+
+struct fetched_rows {
+  session_id session{};
+  std::uint64_t generation = 0;
+  position first = 0;
+  std::shared_ptr<gpu::kv_image> image;  ///< nullptr: there are none
+};
+
+/// Of this node's archive, for reports.
+struct archive_figures {
+  archive::writer::counters counted{};
+  std::size_t waiting_bytes = 0;
+};
+
 // --- links
 // ----------------------------------------------------------------------------------------------------------------------
 
@@ -126,6 +154,7 @@ struct link_report {
   process_id who;
   bool up = false;
   std::string carrier;
+  bool archive = false;  ///< not a standby: nobody waits for it
 };
 
 /// Progress, fencing, refusal or want of a link.
@@ -147,6 +176,7 @@ struct link_figures {
   bool up = false;
   protocol::link_sender::counters counted{};
   std::uint32_t lag_tokens = 0;  ///< see protocol::link_sender::lag_tokens
+  bool archive = false;
 };
 
 // --- node

@@ -8,6 +8,7 @@
 #include "actors/engines/self_test.hpp"
 #include "actors/gpu_actor.hpp"
 #include "actors/node_actor.hpp"
+#include "actors/node_archive.hpp"
 #include "actors/node_settings.hpp"
 #include "actors/primary_actor.hpp"
 #include "actors/replicator_actor.hpp"
@@ -97,11 +98,19 @@ result<void> node::assemble(const node_options& how, const engine_factory& make_
     return {listening.code(), "data_listen " + how.data_listen + ": " + listening.failure().what};
   data_address_ = *listening;
 
+  if (!how.archive.empty()) {
+    auto archive = make_archive(parts_, how);
+    if (!archive) return archive.failure();
+    parts_->archive = std::move(*archive);
+  }
+
   spawn_actors(how);
-  parts_->primary = spawn_primary_actor(
-      system_, parts_,
-      table_settings(parts_->self, *parts_->engine, parts_->places,
-                     {*commit, !how.replicate_to.empty(), how.replicas, how.liveness.lease, rows_}));
+  parts_->primary =
+      spawn_primary_actor(system_, parts_,
+                          table_settings(parts_->self, *parts_->engine, parts_->places,
+                                         {*commit, !how.replicate_to.empty(), how.replicas,
+                                          how.liveness.lease, rows_, parts_->archive != nullptr}));
+  if (parts_->archive) spawn_archive(system_, parts_);
   auto control =
       publish(system_, local_, caf::actor_cast<primary_actor>(parts_->primary), how.control_listen);
   if (!control) {
@@ -164,6 +173,11 @@ void node::stop() {
   add(parts_->primary);
   for (const auto& [name, replicator] : parts_->replicators)
     add(replicator);
+  if (parts_->archive) {
+    add(parts_->archive->replicator);
+    add(parts_->archive->restorer);
+    add(parts_->archive->writer);
+  }
   add(parts_->standby);
   add(parts_->gpu);
   add(parts_->engine_loop);
@@ -173,6 +187,7 @@ void node::stop() {
   for (const caf::actor& it : actors)
     waiter->wait_for(it);
   parts_->transport.reset();  // only now: actors use it until they end
+  if (parts_->archive) parts_->archive->transport.reset();
   supervisor_ = nullptr;
   parts_.reset();
 }

@@ -12,9 +12,26 @@
 #include "actors/engines/engine.hpp"
 #include "actors/interfaces.hpp"
 #include "gpu/device.hpp"
+#include "transports/stores/object_store.hpp"
 #include "transports/transport.hpp"
 
 namespace baton::actors {
+
+/// A node's way into an object store: a link like those to standbys, whose other end is in the same process
+/// and writes what it receives (actors/archive). Its memory is its own, so that a slow store takes none from
+/// standbys.
+struct archive_parts {
+  std::unique_ptr<transports::stores::object_store> store;
+  std::unique_ptr<gpu::device> device;
+  std::unique_ptr<data_plane> plane;
+  std::unique_ptr<transports::transport> transport;
+  std::shared_ptr<protocol::engine_places> places;
+  std::uint32_t object_tokens = 0;
+
+  replicator_actor replicator;
+  archive_actor writer;
+  restore_actor restorer;
+};
 
 /// The parts of one node, shared by its actors. Filled in by `node` before the first message is sent,
 /// constant from then on, but for the atomics.
@@ -34,6 +51,7 @@ struct node_parts {
   standby_actor standby;
   primary_core_actor primary;
   std::map<std::string, replicator_actor> replicators;  ///< by name of the standby
+  std::unique_ptr<archive_parts> archive;               ///< nullptr: there is none
 
   std::atomic<std::uint64_t> progress{0};  ///< evaluations and orders the engine loop has finished
   std::atomic<bool> busy{false};

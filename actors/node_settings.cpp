@@ -46,6 +46,7 @@ protocol::primary_table::options table_settings(const process_id& self, const en
   table.replicas = how.replicas;
   table.replace_after = how.replace_after;
   table.rows_move = how.rows;
+  table.archive = how.archive;
   return table;
 }
 

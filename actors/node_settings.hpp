@@ -24,7 +24,8 @@ struct replication_settings {
   bool wait_for_standbys = true;  ///< links are configured
   std::size_t replicas = 0;
   std::chrono::milliseconds replace_after = limits::lease;
-  bool rows = true;  ///< this engine's rows can be moved
+  bool rows = true;      ///< this engine's rows can be moved
+  bool archive = false;  ///< the node has one
 };
 
 [[nodiscard]] protocol::primary_table::options table_settings(const process_id& self,

@@ -15,6 +15,8 @@ using steady = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto tick_period = 50ms;
+/// An archive that takes longer for one object is not waited for: what it would bring is computed again.
+constexpr auto restore_timeout = 5s;
 
 spdlog::logger& log() {
   static const auto logger = log_of("primary");
@@ -28,6 +30,15 @@ struct primary_state {
   orchestrator_actor orchestrator;
   std::map<protocol::request_ticket, caf::typed_response_promise<wire<open_turn_reply>>> open_requests;
   std::map<std::string, link_figures> links;
+  archive_figures archive;
+  link_figures archive_link;
+  struct restoring {
+    session_id from{};
+    std::uint64_t generation = 0;
+    std::shared_ptr<const protocol::session_log> log;
+    position rows = 0;  // in the engine
+  };
+  std::map<session_id, restoring> restores;
   protocol::request_ticket next_ticket = 1;
   steady::time_point lease_until = steady::time_point::min();
 
@@ -52,11 +63,14 @@ struct primary_state {
   void to_all_links(pointer self, const Message& message) {
     for (const auto& [name, replicator] : node->replicators)
       self->send(replicator, message);
+    if (node->archive) self->send(node->archive->replicator, message);
   }
   /// To those that it names, or all.
   template <class Order>
   void to_its_links(pointer self, const Order& order) {
-    if (order.standbys.empty()) to_all_links(self, order);
+    if (order.standbys.empty())
+      for (const auto& [name, replicator] : node->replicators)
+        self->send(replicator, order);
     for (const std::string& name : order.standbys)
       if (const auto found = node->replicators.find(name); found != node->replicators.end())
         self->send(found->second, order);
@@ -138,10 +152,25 @@ struct primary_state {
   }
   void act(pointer self, protocol::begin_replication& order) { to_its_links(self, order); }
   void act(pointer self, protocol::replicate_records& order) { to_all_links(self, order); }
-  void act(pointer self, protocol::end_replication& order) { to_its_links(self, order); }
+  void act(pointer self, protocol::begin_archiving& order) {
+    self->send(node->archive->replicator, std::move(order.what));
+  }
+  void act(pointer self, protocol::end_replication& order) {
+    to_its_links(self, order);
+    // What the archive has written stays; only who goes on with the session may go on writing.
+    if (node->archive && order.standbys.empty())
+      self->send(node->archive->replicator, protocol::end_replication{order.session, true, {}});
+  }
   void act(pointer self, protocol::cut_engine& order) {
     to_all_links(self, rows_held{order.session, order.rows});
     self->send(node->engine_loop, order);
+  }
+  void act(pointer self, protocol::restore_rows& order) {
+    log().info("restoring session={} from={}", raw(order.session), raw(order.from));
+    restores.insert_or_assign(order.session,
+                              restoring{order.from, order.generation,
+                                        std::make_shared<protocol::session_log>(std::move(order.log)), 0});
+    fetch(self, order.session);
   }
   void act(pointer self, protocol::run_engine& order) { self->send(node->engine_loop, std::move(order)); }
   void act(pointer self, protocol::allow_engine& order) { self->send(node->engine_loop, order); }
@@ -196,20 +225,74 @@ struct primary_state {
     return promise;
   }
 
+  // --- rows out of the archive
+  // ------------------------------------------------------------------------------------------------------
+
+  /// One object after the other: each is in the engine before the next is read.
+  void fetch(pointer self, session_id session) {
+    const restoring& it = restores.at(session);
+    const std::uint64_t generation = it.generation;
+    self->request(node->archive->restorer, restore_timeout,
+                  fetch_rows{session, it.from, generation, it.rows, it.log})
+        .then([this, self](const fetched_rows& rows) { on_fetched(self, rows); },
+              [this, self, session, generation](const caf::error&) {
+                log().warn("archive slow session={}", raw(session));
+                restored(self, session, generation);
+              });
+  }
+
+  restoring* restore_of(session_id session, std::uint64_t generation) {
+    const auto found = restores.find(session);
+    return found == restores.end() || found->second.generation != generation ? nullptr : &found->second;
+  }
+
+  void on_fetched(pointer self, const fetched_rows& rows) {
+    if (restore_of(rows.session, rows.generation) == nullptr) return;
+    // The engine has been cut meanwhile: it takes rows of the history as it is now only.
+    if (rows.image == nullptr || !table->exports_current(rows.session, rows.generation))
+      restored(self, rows.session, rows.generation);
+    else
+      self->send(node->engine_loop,
+                 import_order{rows.session, rows.generation, rows.first, rows.image, true});
+  }
+
+  void on_imported(pointer self, const import_done& done) {
+    restoring* it = restore_of(done.session, done.generation);
+    if (it == nullptr) return;
+    if (!done.outcome) {
+      log().warn("restored rows refused reason={}", done.outcome.failure().what);
+      restored(self, done.session, done.generation);
+      return;
+    }
+    it->rows = done.end;
+    fetch(self, done.session);
+  }
+
+  void restored(pointer self, session_id session, std::uint64_t generation) {
+    const restoring* it = restore_of(session, generation);
+    if (it == nullptr) return;
+    const position rows = it->rows;
+    restores.erase(session);
+    log().info("restored session={} rows={}", raw(session), rows);
+    carry_out(self, table->on_restored(session, generation, rows, lease_valid()));
+  }
+
   void on_packed(pointer self, const packed_slot& packed) {
     if (table->exports_current(packed.rows.session, packed.rows.generation)) to_all_links(self, packed);
   }
 
   void on_link(pointer self, const link_report& report) {
     const auto now = steady::now();
-    carry_out(self, report.up ? table->on_link_up(report.standby, report.who, now)
-                              : table->on_link_down(report.standby, now));
-    links[report.standby].standby = report.standby;
-    links[report.standby].up = report.up;
-    links[report.standby].carrier = report.carrier;
-    bool any = false;
-    for (const auto& [name, link] : links)
-      any = any || link.up;
+    if (!report.archive)
+      carry_out(self, report.up ? table->on_link_up(report.standby, report.who, now)
+                                : table->on_link_down(report.standby, now));
+    link_figures& link = report.archive ? archive_link : links[report.standby];
+    link.standby = report.standby;
+    link.up = report.up;
+    link.carrier = report.carrier;
+    bool any = archive_link.up;
+    for (const auto& [name, it] : links)
+      any = any || it.up;
     self->send(node->engine_loop, export_policy{any && node->plane->how().rows, node->every_tokens});
   }
 
@@ -235,6 +318,20 @@ struct primary_state {
     carry_out(self, table->on_tick(lease_valid(), steady::now()));
   }
 
+  [[nodiscard]] nlohmann::json archive_status() const {
+    const auto& counted = archive.counted;
+    return {{"to", archive_link.standby},
+            {"up", archive_link.up},
+            {"lag_tokens", archive_link.lag_tokens},
+            {"waiting_bytes", archive.waiting_bytes},
+            {"objects", counted.objects},
+            {"object_bytes", counted.object_bytes},
+            {"manifests", counted.manifests},
+            {"removed", counted.removed},
+            {"failures", counted.failures},
+            {"refused", counted.refused}};
+  }
+
   void report() { node->publish(table->statuses(), figures()); }
 
   [[nodiscard]] std::string figures() const {
@@ -248,6 +345,8 @@ struct primary_state {
     out["promotions"] = counted.promotions;
     out["demotions"] = counted.demotions;
     out["refused"] = counted.refused;
+    out["restored"] = counted.restored;
+    if (node->archive) out["archive"] = archive_status();
     const auto replicas = node->plane->counted();
     out["replica"] = {{"records", replicas.records},
                       {"stale", replicas.stale},
@@ -303,8 +402,12 @@ primary_core_actor::behavior_type primary_behavior(primary_core_actor::stateful_
       [self, &state](const packed_slot& packed) { state.on_packed(self, packed); },
       [self, &state](const link_report& report) { state.on_link(self, report); },
       [self, &state](const link_news& news) { state.on_news(self, news); },
+      [&state](const link_figures& figures) {
+        (figures.archive ? state.archive_link : state.links[figures.standby]) = figures;
+      },
       [self, &state](const export_policy&) { state.on_policy(self); },
-      [&state](const link_figures& figures) { state.links[figures.standby] = figures; },
+      [self, &state](const import_done& done) { state.on_imported(self, done); },
+      [&state](const archive_figures& figures) { state.archive = figures; },
       [self, &state](const view_update& update) {
         state.carry_out(self, state.table->on_view(*update.view, steady::now()));
       },

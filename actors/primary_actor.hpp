@@ -16,7 +16,8 @@ namespace baton::actors {
 /// | `end_turn` | | the turn ends, the log keeps its released part |
 /// | `engine_step`, `engine_failed` | | shipped, committed, released |
 /// | `packed_slot` | | to every link |
-/// | `link_report`, `link_news`, `link_figures` | | in-sync set, commit |
+/// | `import_done` | | rows out of the archive are in the engine: the next ones, or the turn runs |
+/// | `link_report`, `link_news`, `link_figures`, `archive_figures` | | in-sync set, commit |
 /// | `view_update`, `superseded`, `appointed` | | ownership |
 /// | `lease_state`, `tick` | | what the lease held back |
 /// | `status` | JSON | sessions and links as this node sees them |

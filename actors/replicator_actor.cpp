@@ -15,16 +15,24 @@ using namespace std::chrono_literals;
 
 constexpr auto tick_period = 50ms;
 
+/// An archive acknowledges rows when it has taken them, which may be once its store has answered.
+constexpr auto archive_deadline = 30s;
+
 struct replicator_state {
   std::shared_ptr<node_parts> node;
+  data_plane* plane = nullptr;
+  bool archive = false;
   std::unique_ptr<link_driver> link;
 
   using pointer = replicator_actor::stateful_pointer<replicator_state>;
 
-  void init(pointer self, std::shared_ptr<node_parts> parts, std::string standby) {
+  void init(pointer self, std::shared_ptr<node_parts> parts, std::string to, bool to_archive) {
     node = std::move(parts);
-    link = std::make_unique<link_driver>(*node->transport, link_settings(node->plane->how()),
-                                         std::move(standby), outlets(self));
+    archive = to_archive;
+    plane = archive ? node->archive->plane.get() : node->plane.get();
+    auto options = link_settings(plane->how());
+    if (archive) options.deadline = archive_deadline;
+    link = std::make_unique<link_driver>(plane->transport(), options, std::move(to), outlets(self));
     self->delayed_send(self, tick_period, tick_atom::value);
   }
 
@@ -33,8 +41,15 @@ struct replicator_state {
     out.connect = [this, self](const process_id& standby, const std::string& address) {
       return connect(self, standby, address);
     };
-    out.report = [this, self](link_report report) { self->send(node->primary, std::move(report)); };
-    out.news = [this, self](link_news news) { self->send(node->primary, std::move(news)); };
+    out.report = [this, self](link_report report) {
+      report.archive = archive;
+      self->send(node->primary, std::move(report));
+    };
+    out.news = [this, self](link_news news) {
+      // What an archive holds, or does not, makes no difference to what is released.
+      if (!archive || std::holds_alternative<protocol::want_rows>(news.what))
+        self->send(node->primary, std::move(news));
+    };
     return out;
   }
 
@@ -46,7 +61,7 @@ struct replicator_state {
       if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(to))
         caf::anon_send(caf::actor_cast<replicator_actor>(strong), std::move(message));
     };
-    return node->plane->connect(
+    return plane->connect(
         standby, address,
         [deliver](transports::connection_id from, std::shared_ptr<const link_frame> frame) {
           deliver(inbound_frame{from, std::move(frame)});
@@ -59,13 +74,16 @@ struct replicator_state {
   void on_tick(pointer self) {
     self->delayed_send(self, tick_period, tick_atom::value);
     link->on_tick(steady::now());
-    self->send(node->primary, link->figures());
+    link_figures figures = link->figures();
+    figures.archive = archive;
+    self->send(node->primary, std::move(figures));
   }
 };
 
 replicator_actor::behavior_type replicator_behavior(replicator_actor::stateful_pointer<replicator_state> self,
-                                                    std::shared_ptr<node_parts> node, std::string standby) {
-  self->state.init(self, std::move(node), std::move(standby));
+                                                    std::shared_ptr<node_parts> node, std::string to,
+                                                    bool to_archive) {
+  self->state.init(self, std::move(node), std::move(to), to_archive);
   auto& state = self->state;
   return {
       [&state](const link_target& target) { state.link->on_target(target, steady::now()); },
@@ -85,7 +103,12 @@ replicator_actor::behavior_type replicator_behavior(replicator_actor::stateful_p
 
 replicator_actor spawn_replicator_actor(caf::actor_system& system, std::shared_ptr<node_parts> node,
                                         std::string standby) {
-  return system.spawn(replicator_behavior, std::move(node), std::move(standby));
+  return system.spawn(replicator_behavior, std::move(node), std::move(standby), false);
+}
+
+replicator_actor spawn_archive_replicator_actor(caf::actor_system& system, std::shared_ptr<node_parts> node) {
+  std::string where = node->archive->store->where();
+  return system.spawn(replicator_behavior, std::move(node), std::move(where), true);
 }
 
 }  // namespace baton::actors

@@ -25,4 +25,7 @@ namespace baton::actors {
 replicator_actor spawn_replicator_actor(caf::actor_system& system, std::shared_ptr<node_parts> node,
                                         std::string standby);
 
+/// The link to this node's own archive: the same, but that it reports only that it stands, and wants.
+replicator_actor spawn_archive_replicator_actor(caf::actor_system& system, std::shared_ptr<node_parts> node);
+
 }  // namespace baton::actors

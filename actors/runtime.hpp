@@ -62,6 +62,9 @@ struct node_options {
   std::size_t replicas = 0;          ///< standbys of each group, of `replicate_to`; 0: all of them
   std::uint32_t every_tokens = 1;    ///< rows are shipped after this many tokens at the latest
   std::size_t replica_memory_bytes = 64U << 20;  ///< staging memory for rows on the way
+  /// An object store that it sends all its sessions to, "file:PATH", and restores them from; empty: none.
+  std::string archive;
+  std::uint32_t archive_every_tokens = 64;  ///< rows of one object
   std::size_t sessions = 16;  ///< places in the engine: a third for own sessions, the rest for replicas
   liveness_options liveness;
   /// Called once its engine has failed by itself (`engine_failed` of an evaluation) and the node has been

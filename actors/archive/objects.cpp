@@ -34,9 +34,8 @@ std::string manifest_key(session_id session, epoch under, std::uint64_t number) 
   return manifest_folder(session) + "/" + hex(raw(under)) + "-" + hex(number);
 }
 
-bool is_older(std::string_view key, epoch under) {
-  const std::string_view name = key.substr(key.rfind('/') + 1);
-  return name.substr(0, 16) < hex(raw(under));
+bool is_older(std::string_view key, epoch under, std::uint64_t number) {
+  return key.substr(key.rfind('/') + 1) < hex(raw(under)) + "-" + hex(number);
 }
 
 std::string conversation_key(std::string_view name) {

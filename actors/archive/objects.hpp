@@ -29,8 +29,8 @@ using transports::stores::object_store;
 [[nodiscard]] std::string manifest_folder(session_id session);
 [[nodiscard]] std::string rows_key(session_id session, epoch under, std::uint64_t number);
 [[nodiscard]] std::string manifest_key(session_id session, epoch under, std::uint64_t number);
-/// Whether an object of a session was written under a lower epoch than `under`.
-[[nodiscard]] bool is_older(std::string_view key, epoch under);
+/// Whether an object of a session was written before the one that has this epoch and number in its name.
+[[nodiscard]] bool is_older(std::string_view key, epoch under, std::uint64_t number);
 [[nodiscard]] std::string conversation_key(std::string_view name);
 [[nodiscard]] std::string conversation_key(std::uint64_t messages_key);
 

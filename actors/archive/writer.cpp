@@ -23,7 +23,9 @@ result<void> writer::take(session_id session, std::uint64_t generation, position
     ++counters_.refused;
     return {errc::no_room, "the store is behind by " + std::to_string(waiting_bytes_) + " bytes"};
   }
-  state& it = sessions_[session];
+  const auto [found, begun] = sessions_.try_emplace(session);
+  state& it = found->second;
+  if (begun) it.first_number = next_number_;
   if (first != end_of(it) + it.waiting.size() / how_.bytes_per_token)
     return {errc::gap, "rows that do not follow what has been taken"};
   if (it.waiting.empty()) it.waiting_since = now;
@@ -37,7 +39,7 @@ void writer::cut(session_id session, position length, std::uint64_t generation) 
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
   state& it = found->second;
-  it.generation = generation;
+  it.generation = std::max(it.generation, generation);
   while (!it.rows.empty() && it.rows.back().first >= length) {
     it.obsolete.push_back(std::move(it.rows.back().object));
     it.rows.pop_back();
@@ -88,7 +90,7 @@ result<void> writer::write_rows(session_id session, state& it, const history& kn
     const std::size_t size = std::min(it.waiting.size(), how_.object_tokens * how_.bytes_per_token);
     const std::span<const std::byte> object{it.waiting.data(), size};
     archived_rows rows;
-    rows.object = rows_key(session, known.epoch, it.next_number++);
+    rows.object = rows_key(session, known.epoch, next_number_++);
     rows.first = end_of(it);
     rows.count = rows.stored = static_cast<std::uint32_t>(size / how_.bytes_per_token);
     rows.checksum = hash_bytes(object);
@@ -112,7 +114,7 @@ result<void> writer::write_manifest(session_id session, state& it, const history
   manifest.bytes_per_token = how_.bytes_per_token;
   manifest.log = known.log.piece_from(0);
   manifest.rows = it.rows;
-  const std::string key = manifest_key(session, known.epoch, it.next_number++);
+  const std::string key = manifest_key(session, known.epoch, next_number_++);
   if (auto done = store_.put(key, sealed(encode(manifest))); !done) {
     it.obsolete.push_back(key);
     return done;
@@ -128,7 +130,7 @@ void writer::remove(const std::string& key) {
   if (store_.remove(key)) ++counters_.removed;
 }
 
-/// What owners before us have written goes once we have as much.
+/// What was written before goes once we have as much.
 void writer::remove_obsolete(session_id session, state& it, const history& known) {
   for (const std::string& key : std::exchange(it.obsolete, {}))
     remove(key);
@@ -137,7 +139,7 @@ void writer::remove_obsolete(session_id session, state& it, const history& known
   if (!keys) return;  // another time
   it.older_removed = true;
   for (const std::string& key : *keys)
-    if (is_older(key, known.epoch)) remove(key);
+    if (is_older(key, known.epoch, it.first_number)) remove(key);
 }
 
 }  // namespace baton::actors::archive

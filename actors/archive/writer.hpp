@@ -71,11 +71,11 @@ class writer {
     bytes waiting;                    // rows that follow
     time_point waiting_since{};
     std::uint64_t generation = 0;
-    std::uint64_t next_number = 1;      // of its objects
+    std::uint64_t first_number = 0;     // objects with a lower one are not of this state
     std::string manifest;               // the key of the last
     position named = 0;                 // rows that it names
     std::vector<std::string> obsolete;  // objects to remove once another manifest is there
-    bool older_removed = false;         // what owners before us have left
+    bool older_removed = false;         // what was written before, by us or others
     std::uint32_t failed = 0;           // in a row
     time_point retry_at{};
   };
@@ -94,6 +94,7 @@ class writer {
   object_store& store_;
   counters counters_;
   std::size_t waiting_bytes_ = 0;
+  std::uint64_t next_number_ = 1;  // of objects of all sessions: a name is used once
   std::map<session_id, state> sessions_;
 };
 

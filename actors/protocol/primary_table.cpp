@@ -90,15 +90,19 @@ primary_effects primary_table::on_replicas(group_id group, baton::epoch epoch,
     mine->unsealed.insert(it);
     effects.emplace_back(seal_gateway{it, order});
   }
-  if (how_.replicas == 0)
-    for (auto& [id, session] : sessions_)
-      if (session.group == group)
-        effects.emplace_back(begin_replication{group, epoch, session.log, session.rows, session.cuts, {}});
+  for (auto& [id, session] : sessions_)
+    if (session.group == group)
+      begin_with_all({group, epoch, session.log, session.rows, session.cuts, {}}, effects);
   choose_standbys(*mine, now, effects);
   if (mine->unsealed.empty()) mine->state = phase::serving;
   for (const auto& [name, link] : links_)
     consider_joining(*mine, name, now, effects);
   return effects;
+}
+
+void primary_table::begin_with_all(begin_replication order, primary_effects& effects) const {
+  if (how_.archive) effects.emplace_back(begin_archiving{order});
+  if (how_.replicas == 0) effects.emplace_back(std::move(order));
 }
 
 primary_effects primary_table::on_seal_reply(const process_id& gateway, group_id group, baton::epoch epoch,

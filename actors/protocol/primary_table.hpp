@@ -77,6 +77,10 @@ struct begin_replication {
   std::uint64_t cuts = 0;             ///< truncate records so far, see `standby_progress`
   std::vector<std::string> standbys;  ///< empty: all that are linked
 };
+/// The same towards this node's archive, which is told of all that concerns all links.
+struct begin_archiving {
+  begin_replication what;
+};
 struct replicate_records {
   std::vector<session_records> step;
 };
@@ -91,6 +95,14 @@ struct cut_engine {
   session_id session{};
   position rows = 0;
   std::uint64_t generation = 0;
+};
+/// The engine has nothing of the session, and an archive may have rows of this history under session `from`:
+/// bring them in as long as `exports_current` under `generation`, then report by `on_restored`, always.
+struct restore_rows {
+  session_id session{};
+  session_id from{};
+  std::uint64_t generation = 0;
+  session_log log;
 };
 /// Evaluate what the log has and the engine lacks, then generate. `turns` and `tokens` are the whole log.
 struct run_engine {
@@ -123,8 +135,9 @@ struct drop_engine {
 
 using primary_effect =
     std::variant<take_replicas, return_replicas, seal_gateway, reply_open, emit_tokens, emit_failure,
-                 ask_in_sync, ask_hand_over, appoint, begin_replication, replicate_records, end_replication,
-                 cut_engine, run_engine, allow_engine, stop_engine, pause_engine, drop_engine>;
+                 ask_in_sync, ask_hand_over, appoint, begin_replication, begin_archiving, replicate_records,
+                 end_replication, cut_engine, restore_rows, run_engine, allow_engine, stop_engine,
+                 pause_engine, drop_engine>;
 using primary_effects = std::vector<primary_effect>;
 
 /// What the engine reports of a run, in order. `token` is set when one has been sampled for position `at`.
@@ -157,6 +170,7 @@ class primary_table {
     commit_rule commit;
     bool wait_for_standbys = true;  ///< false: no links are configured, nothing ever joins an in-sync set
     bool rows_move = true;          ///< standbys are sent rows; otherwise tokens only
+    bool archive = false;           ///< this node has one, to send rows to and to restore them from
     std::chrono::milliseconds pause_at_most{2000};  ///< for a planned move, which is given up then
     std::size_t replicas = 0;                       ///< standbys of each group; 0: all that are linked
     std::chrono::milliseconds replace_after = limits::lease;  ///< a lost standby, if there is another
@@ -164,7 +178,7 @@ class primary_table {
 
   struct counters {
     std::uint64_t turns = 0, tokens = 0, released = 0, promotions = 0, demotions = 0, refused = 0,
-                  recomputed = 0;
+                  recomputed = 0, restored = 0;
   };
 
   explicit primary_table(options how) : how_(std::move(how)) {}
@@ -191,6 +205,9 @@ class primary_table {
   // Engine.
   primary_effects on_step(const engine_step& step, bool lease_valid, time_point now);
   primary_effects on_engine_failure(session_id session, run_number run, const error& why);
+  /// The engine holds rows [0, rows) of the session, out of an archive. Of an older generation: nothing of it
+  /// counts.
+  primary_effects on_restored(session_id session, std::uint64_t generation, position rows, bool lease_valid);
 
   // Links.
   primary_effects on_link_up(const std::string& standby, const process_id& who, time_point now);
@@ -255,6 +272,7 @@ class primary_table {
     position released = 0;         // to the gateway; grows, and falls only with the log
     run_number run = 0;            // 0: none
     std::uint64_t generation = 0;  // of the engine's rows
+    std::uint64_t restoring = 0;   // the generation under which an archive is asked for rows; 0: it is not
     std::uint64_t cuts = 0;        // truncate records since the session began to be replicated
     position allowed = 0;
     bool live = false;      // a turn is open towards `gateway`
@@ -287,6 +305,10 @@ class primary_table {
   std::vector<session_record> follow(served& session, const session_piece& history, const past_log& before,
                                      position kept);
   served* place_for(group_id group, const session_piece& history, primary_effects& effects);
+  void begin_restoring(served& session, session_id from, primary_effects& effects);
+  [[nodiscard]] static bool is_restoring(const served& session) {
+    return session.restoring != 0 && session.restoring == session.generation;
+  }
   void start_run(served& session, primary_effects& effects);
   void replicate(served& session, baton::epoch epoch, std::vector<session_record> records,
                  primary_effects& effects);
@@ -304,6 +326,8 @@ class primary_table {
   [[nodiscard]] bool is_standby(const owned_group& group, const std::string& name) const;
   [[nodiscard]] static std::uint64_t place_in_order(group_id group, const std::string& name);
   [[nodiscard]] const std::string* next_standby(const owned_group& group) const;
+  /// For those that hold every session: the links, if there is no choice among them, and the archive.
+  void begin_with_all(begin_replication order, primary_effects& effects) const;
   void begin_with(owned_group& group, const std::string& standby, primary_effects& effects);
   void choose_standbys(owned_group& group, time_point now, primary_effects& effects);
   void want_moves(const cluster_view& view, time_point now, primary_effects& effects);

@@ -52,9 +52,11 @@ primary_table::served* primary_table::place_for(group_id group, const session_pi
   served fresh{group, session_log{history.session, how_.fingerprint}};
   served& placed = sessions_.insert_or_assign(history.session, std::move(fresh)).first->second;
   const owned_group& owned = *find_group(group);
-  if (how_.replicas == 0 || !owned.chosen.empty())
-    effects.emplace_back(begin_replication{
-        group, owned.record.epoch, placed.log, 0, 0, {owned.chosen.begin(), owned.chosen.end()}});
+  begin_replication order{group, owned.record.epoch, placed.log, 0, 0, {}};
+  begin_with_all(order, effects);
+  if (owned.chosen.empty()) return &placed;
+  order.standbys.assign(owned.chosen.begin(), owned.chosen.end());
+  effects.emplace_back(std::move(order));
   return &placed;
 }
 
@@ -144,15 +146,43 @@ open_turn_reply primary_table::open(const open_turn& request, time_point now, pr
   session->gateway = request.gateway;
   session->live = true;
   if (!goes_on) session->evaluated = session->recomputed = 0;
-  if (!records.empty())
-    replicate(*session, find_group(request.group)->record.epoch, std::move(records), effects);
+  const bool as_before = records.empty();
+  if (!as_before) replicate(*session, find_group(request.group)->record.epoch, std::move(records), effects);
   ++counters_.turns;
-  start_run(*session, effects);
+  if (how_.archive && request.restore_from != session_id{} && before.length == 0)
+    begin_restoring(*session, request.restore_from, effects);
+  else if (!as_before || !is_restoring(*session))
+    start_run(*session, effects);
   open_turn_reply reply;
   reply.accepted = true;
   session->cached = std::min(session->rows, session->log.last_turn()->prompt_end);
   reply.cached_tokens = session->cached;
   return reply;
+}
+
+void primary_table::begin_restoring(served& session, session_id from, primary_effects& effects) {
+  session.run = 0;
+  cut_engine_to(session, 0, effects);
+  session.restoring = session.generation;
+  effects.emplace_back(restore_rows{session.log.session(), from, session.generation, session.log});
+}
+
+primary_effects primary_table::on_restored(session_id id, std::uint64_t generation, position rows,
+                                           bool lease_valid) {
+  lease_valid_ = lease_valid;
+  primary_effects effects;
+  served* session = find_session(id);
+  if (session == nullptr || !is_restoring(*session) || session->generation != generation) return effects;
+  session->restoring = 0;
+  session->rows = std::min(rows, session->log.length());
+  counters_.restored += session->rows;
+  if (session->live && !find_group(session->group)->at_rest)
+    start_run(*session, effects);
+  else
+    cut_engine_to(*session, session->rows, effects);
+  session->cached = std::min(session->rows, session->log.last_turn()->prompt_end);
+  release(*session, effects);
+  return effects;
 }
 
 void primary_table::start_run(served& session, primary_effects& effects) {

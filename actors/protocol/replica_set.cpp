@@ -54,6 +54,13 @@ const session_log* replica_set::log_of(session_id session) const {
   return found == replicas_.end() ? nullptr : &found->second.log;
 }
 
+std::optional<replica_set::snapshot> replica_set::snapshot_of(session_id session) const {
+  const auto found = replicas_.find(session);
+  if (found == replicas_.end()) return std::nullopt;
+  const replica& held = found->second;
+  return snapshot{held.log, held.epoch, held.generation};
+}
+
 position replica_set::synced(session_id session) const {
   const auto found = replicas_.find(session);
   return found == replicas_.end() ? 0 : found->second.synced;
@@ -134,7 +141,7 @@ void replica_set::give_up_landings(replica& held, replica_effects& effects) {
   held.generation = next_generation_++;
   held.landed = held.expected = held.synced;
   held.landings.clear();
-  effects.emplace_back(cut_rows{held.log.session(), held.synced});
+  effects.emplace_back(cut_rows{held.log.session(), held.synced, held.generation});
 }
 
 void replica_set::cut_rows_to(replica& held, position length, replica_effects& effects) {
@@ -146,7 +153,7 @@ void replica_set::cut_rows_to(replica& held, position length, replica_effects& e
   held.generation = next_generation_++;
   held.synced = held.landed = held.expected = length;
   held.landings.clear();
-  effects.emplace_back(cut_rows{held.log.session(), length});
+  effects.emplace_back(cut_rows{held.log.session(), length, held.generation});
 }
 
 replica_effects replica_set::on_records(peer_handle from, const session_records& records) {

@@ -44,10 +44,11 @@ struct import_rows {
   landing_ticket ticket = 0;
 };
 
-/// The rows of positions >= length are of another history: cut them.
+/// The rows of positions >= length are of another history: cut them. Those that follow are of `generation`.
 struct cut_rows {
   session_id session{};
   position length = 0;
+  std::uint64_t generation = 0;
 };
 
 /// The session is gone: free its rows. Its place is given back after that, unless another replica has it
@@ -148,6 +149,13 @@ class replica_set {
   [[nodiscard]] const counters& counted() const noexcept { return counters_; }
   [[nodiscard]] std::size_t size() const noexcept { return replicas_.size(); }
   [[nodiscard]] bool owned_here(group_id group) const;
+  /// A replica as it is now, and of which generation its rows are; nothing if none is held.
+  struct snapshot {
+    session_log log;
+    baton::epoch epoch{};
+    std::uint64_t generation = 0;
+  };
+  [[nodiscard]] std::optional<snapshot> snapshot_of(session_id session) const;
   /// The log of a replica, until the next change; nothing if none is held.
   [[nodiscard]] const session_log* log_of(session_id session) const;
   /// Rows [0, n) of a replica are in the engine, verified.

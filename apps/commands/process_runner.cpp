@@ -118,6 +118,11 @@ result<void> parts::start_node(const actors::node_entry& node) {
     options.every_tokens = link.every_tokens;
     options.replicate_to.push_back(link.to);
   }
+  for (const auto& archive : graph_.archives) {
+    if (archive.from != node.id) continue;
+    options.archive = archive.to;
+    options.archive_every_tokens = archive.every_tokens;
+  }
   const std::string anywhere = options.transport == "ucx-shm" ? "shm:0" : "127.0.0.1:0";
   options.data_listen = node.data_listen.empty() ? anywhere : node.data_listen;
   const auto address = runtime_->add_node(options, make_engine_factory(node.engine));

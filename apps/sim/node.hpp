@@ -101,6 +101,9 @@ class node : public std::enable_shared_from_this<node> {
   void act(actors::protocol::ask_hand_over& order);
   void act(actors::protocol::begin_replication& order);
   void act(actors::protocol::replicate_records& order);
+  // No simulated node has an archive.
+  void act(actors::protocol::begin_archiving& /*order*/) {}
+  void act(actors::protocol::restore_rows& /*order*/) {}
   void act(actors::protocol::end_replication& order);
   void act(actors::protocol::appoint& order);
   void act(actors::protocol::cut_engine& order);

@@ -16,10 +16,12 @@ def address(of):
 
 
 def deployment_text(control, http, nodes=("a", "b", "c"), engine=TOY, links=True, defaults="", store="state.db", more=None,
-                    transport="ucx"):
+                    transport="ucx", archive=None):
     """An orchestrator "control" and a gateway "edge" at these addresses or ports, and nodes that are standbys of each other;
-    `engine` is that of all, or by node; `more` has further lines of an actor, by its id."""
-    more = more or {}
+    `engine` is that of all, or by node; `more` has further lines of an actor, by its id; `archive` is a folder where all conversations are kept."""
+    more = dict(more or {})
+    if archive:
+        more["edge"] = more.get("edge", "") + f'\narchive = "file:{archive}"'
     text = f"""
 [deployment]
 name = "test"
@@ -43,4 +45,6 @@ listen = "{address(http)}"
     for node in nodes if links and len(nodes) > 1 else ():
         others = ", ".join(f'"{other}"' for other in nodes if other != node)
         text += f'[[link]]\nfrom = "{node}"\nto = [{others}]\ntransport = "{transport}"\n'
+    for node in nodes if archive else ():
+        text += f'[[link]]\nfrom = "{node}"\nto = "file:{archive}"\nevery_tokens = 16\n'
     return text

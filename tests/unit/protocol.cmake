@@ -5,6 +5,7 @@ baton_test(protocol
     ${CMAKE_CURRENT_LIST_DIR}/protocol/link_simulation.cpp
     ${CMAKE_CURRENT_LIST_DIR}/protocol/link_world.cpp
     ${CMAKE_CURRENT_LIST_DIR}/protocol/link_world_standbys.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/protocol/primary_archive_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/protocol/primary_moves_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/protocol/primary_standbys_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/protocol/primary_table_test.cpp

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "actors/archive/reader.hpp"
 #include "actors/archive/writer.hpp"
@@ -224,6 +225,25 @@ TEST_CASE("a later owner's manifest takes the place of an earlier one's once it 
   CHECK(reader{store, session, before.log, format}.end() == 59);
   CHECK(after.restorable(after.log) == 40);
   CHECK(before.restorable(before.log) == 59);  // the first ones of the later owner's
+}
+
+TEST_CASE("a session that is dropped and begun again under its epoch replaces no object, and leaves none") {
+  memory_store store;
+  bench it{store};
+  it.open(0, 40);
+  REQUIRE(it.take(0, 39).ok());
+  it.tick(1s);
+  const auto before = store.written;
+  it.archiving.drop(session);
+  REQUIRE(it.take(0, 16).ok());
+  it.tick();
+  CHECK(it.restorable(it.log) == 39);
+  REQUIRE(it.take(16, 39).ok());
+  it.tick(1s);
+  CHECK(it.restorable(it.log) == 39);
+  for (const std::string& key : before)
+    CHECK(store.objects.count(key) == 0);
+  CHECK(std::set<std::string>(store.written.begin(), store.written.end()).size() == store.written.size());
 }
 
 TEST_CASE("rows of a conversation are found for another session that continues it") {

@@ -81,6 +81,15 @@ engine = { type = "llama", model = "small.gguf" }
 from = "b"
 to = "a"
 transport = "ucx-shm"
+
+[[link]]
+from = "a"
+to = "file:checkpoints"
+every_tokens = 128
+
+[[link]]
+from = "b"
+to = "file:/var/lib/baton"
 )";
 
 deployment whole_as_structs(const folder& in) {
@@ -110,6 +119,7 @@ deployment whole_as_structs(const folder& in) {
   c.process = "pair";
   wanted.nodes = {a, b, c};
   wanted.links = {{"a", "b", "ucx-shm", 16}, {"a", "c", "ucx-shm", 16}, {"b", "a", "ucx-shm", 1}};
+  wanted.archives = {{"a", "file:" + in.file("checkpoints"), 128}, {"b", "file:/var/lib/baton", 64}};
   return wanted;
 }
 

@@ -90,7 +90,9 @@ const std::vector<refusal> refusals{
      "f.toml:19: actor.a.engine: expected { type = \"llama\", model = ... } or { type = \"toy\" }, found the "
      "text \"toy\""},
     {20, "labels = { rack = 1 }", "f.toml:20: actor.a.labels.rack: expected a text, found 1"},
-    {27, "to = 1", "f.toml:27: link[1].to: expected the id of a node, or an array of them, found 1"},
+    {27, "to = 1",
+     "f.toml:27: link[1].to: expected the id of a node, an array of them, or an object store "
+     "\"file:PATH\", found 1"},
     // values
     {4, "commit = \"quorum:2\"",
      "f.toml:4: defaults.commit: expected \"quorum:1\" at most, for no node has more links, found "
@@ -159,7 +161,9 @@ const std::vector<refusal> refusals{
     {19, "",
      "f.toml:16: actor.a.engine: missing; expected { type = \"llama\", model = ... } or { type = \"toy\" }"},
     {26, "", "f.toml:25: link[1].from: missing; expected the id of a node"},
-    {27, "", "f.toml:25: link[1].to: missing; expected the id of a node, or an array of them"},
+    {27, "",
+     "f.toml:25: link[1].to: missing; expected the id of a node, an array of them, or an object "
+     "store \"file:PATH\""},
     // the whole
     {14, "type = \"orchestrator\"\nstore = \"sqlite:y\"",
      "f.toml:14: actor.edge.type: expected one orchestrator; \"control\" is one already"},
@@ -167,6 +171,13 @@ const std::vector<refusal> refusals{
      "f.toml:20: actor.a.data_listen: expected \"host:port\" for links of \"ucx\", found \"shm:a\""},
     {26, "from = \"edge\"", "f.toml:26: link[1].from: expected the id of a node, found \"edge\""},
     {27, "to = [\"b\", \"nobody\"]", "f.toml:27: link[1].to: expected the id of a node, found \"nobody\""},
+    {31, "to = [\"a\"]\n[[link]]\nfrom = \"a\"\nto = \"file:x\"\ntransport = \"ucx\"",
+     "f.toml:35: link[3].transport: unknown key; known here are every_tokens, from, to"},
+    {31, "to = [\"a\"]\n[[link]]\nfrom = \"a\"\nto = \"file:x\"\nevery_tokens = 1025",
+     "f.toml:35: link[3].every_tokens: expected a whole number from 1 to 1024, found 1025"},
+    {31, "to = [\"a\"]\n[[link]]\nfrom = \"a\"\nto = \"file:x\"\n[[link]]\nfrom = \"a\"\nto = \"file:y\"",
+     "f.toml:37: link[4].to: expected one object store, \"a\" has one already"},
+    {27, "to = \"file:\"", "f.toml:27: link[1].to: expected the id of a node, found \"file:\""},
     {27, "to = \"a\"",
      "f.toml:27: link[1].to: expected another node than \"a\": a node cannot be its own standby"},
     {27, "to = []", "f.toml:27: link[1].to: expected at least one node, found none"},

@@ -64,6 +64,7 @@ struct describer {
   std::string operator()(const begin_replication& it) const {
     return "begin " + number(it.log.length()) + " rows " + number(it.rows) + to(it.standbys);
   }
+  std::string operator()(const begin_archiving& it) const { return "archive: " + (*this)(it.what); }
   std::string operator()(const replicate_records& it) const {
     std::string out = "say";
     for (const session_records& one : it.step)
@@ -81,6 +82,7 @@ struct describer {
     return out;
   }
   std::string operator()(const cut_engine& it) const { return "cut " + number(it.rows); }
+  std::string operator()(const restore_rows& it) const { return "restore from " + number(raw(it.from)); }
   std::string operator()(const run_engine& it) const {
     return "run " + number(it.tokens.size()) + " from " + number(it.rows);
   }
