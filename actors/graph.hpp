@@ -56,6 +56,7 @@ struct gateway_entry {
   std::string process;
   std::string listen;              ///< HTTP
   std::uint32_t poison_after = 2;  ///< nodes that may die of one request; 0: any number
+  std::string archive;             ///< "file:PATH", where conversations are kept; empty: nowhere
 
   friend bool operator==(const gateway_entry&, const gateway_entry&) = default;
 };
@@ -116,6 +117,9 @@ bool is_address(std::string_view text);
 
 /// Whether `text` names an etcd cluster, "etcd:http://host:port" with more members behind commas.
 bool is_etcd_store(std::string_view text);
+
+/// Whether `text` names an object store, "file:PATH".
+bool is_object_store(std::string_view text);
 
 /// Whether `text` is a commit rule: async, semi-sync, quorum:K with K from 1 to 9, or strict.
 bool is_commit_rule(std::string_view text);

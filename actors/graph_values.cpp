@@ -63,6 +63,11 @@ bool is_address(std::string_view text) {
   return graph_text::is_name(host);
 }
 
+bool is_object_store(std::string_view text) {
+  constexpr std::string_view file = "file:";
+  return text.starts_with(file) && text.size() > file.size();
+}
+
 bool is_etcd_store(std::string_view text) {
   constexpr std::string_view prefix = "etcd:";
   constexpr std::string_view scheme = "http://";
