@@ -33,6 +33,10 @@ struct gateway_state {
   std::shared_ptr<gateway_snapshot> snapshot;
   std::unique_ptr<gateway_core> core;
 
+  conversation_actor conversations;
+  std::size_t keeping = 0;  // to be written
+  std::uint64_t keeps_failed = 0;
+
   orchestrator_actor orchestrator;
   bool dialing = false;
   steady::time_point redial_at{};
@@ -54,6 +58,7 @@ struct gateway_state {
     options.self = self_id;
     options.lease = how.liveness.lease;
     options.poison_after = how.poison_after;
+    options.archive = static_cast<bool>(conversations);
     options.seed =
         std::random_device{}() * 0x9e3779b97f4a7c15ULL ^ static_cast<std::uint64_t>(raw(self_id.incarnation));
     core = std::make_unique<gateway_core>(std::move(options), std::move(text));
@@ -214,6 +219,28 @@ struct gateway_state {
   void act(pointer, note_diverged& effect) {
     log().error("diverged session={} epoch={}", raw(effect.session), raw(effect.epoch));
   }
+  void act(pointer self, recall_conversation& effect) {
+    const auto answered = [this, self, ticket = effect.ticket](const recalled_conversation& answer) {
+      if (answer.found) log().debug("conversation found session={}", raw(answer.found->log.session));
+      carry_out(self, core->on_recalled(ticket, answer.found, steady::now()));
+    };
+    self->request(conversations, caf::infinite, std::move(effect))
+        .then(answered, [answered](const caf::error&) { answered({}); });
+  }
+  void act(pointer self, keep_conversation& effect) {
+    const auto ended = [this](bool written) {
+      --keeping;
+      if (!written) ++keeps_failed;
+    };
+    if (keeping >= limits::keeps_waiting) {
+      ++keeps_failed;
+      return;
+    }
+    ++keeping;
+    self->request(conversations, caf::infinite, std::move(effect)).then(ended, [ended](const caf::error&) {
+      ended(false);
+    });
+  }
 
   // --- events
   // -----------------------------------------------------------------------------------------------------------
@@ -283,7 +310,10 @@ struct gateway_state {
                       {"seals", counted.seals},
                       {"reopened", counted.reopened},
                       {"poisoned", counted.poisoned},
-                      {"attached", counted.attached}};
+                      {"attached", counted.attached},
+                      {"kept", counted.kept},
+                      {"keeps_failed", keeps_failed},
+                      {"recalled", counted.recalled}};
     out["cluster"] = json::parse(cluster_status, nullptr, false);
     const std::string status = out.dump();
     const std::string metrics = metrics_text();
@@ -327,6 +357,12 @@ struct gateway_state {
     add("baton_gateway_tokens_diverged_total", "counter",
         "Messages refused: they contradict what was released.", counted.diverged);
     add("baton_gateway_seals_total", "counter", "Seals by new owners.", counted.seals);
+    add("baton_gateway_conversations_kept_total", "counter",
+        "Conversations given to the object store after a turn.", counted.kept);
+    add("baton_gateway_conversations_kept_failed_total", "counter",
+        "Of those, what was not written: the store failed, or is too slow.", keeps_failed);
+    add("baton_gateway_conversations_recalled_total", "counter",
+        "Conversations that went on from the object store.", counted.recalled);
     add("baton_gateway_open_turns", "gauge", "Turns open now.", core->open_turns());
     add("baton_gateway_sessions", "gauge", "Sessions known.", core->sessions());
     return out;
@@ -336,12 +372,13 @@ struct gateway_state {
 gateway_core_actor::behavior_type gateway_behavior(gateway_core_actor::stateful_pointer<gateway_state> self,
                                                    gateway_options how, process_id self_id,
                                                    std::shared_ptr<const engines::tokenizer> text,
-                                                   directory_ptr local,
+                                                   directory_ptr local, conversation_actor conversations,
                                                    std::shared_ptr<gateway_snapshot> snapshot) {
   auto& state = self->state;
   state.how = std::move(how);
   state.self_id = std::move(self_id);
   state.local = std::move(local);
+  state.conversations = std::move(conversations);
   state.snapshot = std::move(snapshot);
   state.init(self, std::move(text));
   return {
@@ -363,12 +400,21 @@ gateway_core_actor::behavior_type gateway_behavior(gateway_core_actor::stateful_
 
 }  // namespace
 
-gateway_handles spawn_gateway_actor(caf::actor_system& system, gateway_options how, process_id self,
-                                    std::shared_ptr<const engines::tokenizer> text, directory_ptr local) {
+result<gateway_handles> spawn_gateway_actor(caf::actor_system& system, gateway_options how, process_id self,
+                                            std::shared_ptr<const engines::tokenizer> text,
+                                            directory_ptr local) {
+  gateway_handles out;
+  if (!how.archive.empty()) {
+    auto store = transports::stores::open_object_store(how.archive);
+    if (!store) return store.failure();
+    out.conversations = spawn_conversation_actor(system, std::move(*store));
+  }
   auto snapshot = std::make_shared<gateway_snapshot>();
-  auto actor =
-      system.spawn(gateway_behavior, std::move(how), std::move(self), text, std::move(local), snapshot);
-  return {caf::actor_cast<gateway_actor>(actor), std::make_shared<gateway_service>(actor, text, snapshot)};
+  auto actor = system.spawn(gateway_behavior, std::move(how), std::move(self), text, std::move(local),
+                            out.conversations, snapshot);
+  out.actor = caf::actor_cast<gateway_actor>(actor);
+  out.service = std::make_shared<gateway_service>(actor, text, snapshot);
+  return out;
 }
 
 }  // namespace baton::actors

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "actors/completion_service.hpp"
+#include "actors/conversation_actor.hpp"
 #include "actors/dialer.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/runtime.hpp"
@@ -20,11 +21,16 @@ namespace baton::actors {
 /// | `turn_failure` | | the turn is opened again, or fails |
 /// | `cluster_view` | | nodes are dialed, routes change |
 /// | locate, a session's name | its group, 0 if unknown | |
+///
+/// What it cannot wait for, an object store, a `conversation_actor` of its own does. An error names what is
+/// wrong with that store.
 struct gateway_handles {
   gateway_actor actor;
+  conversation_actor conversations;  ///< none without an archive; ends after the gateway
   std::shared_ptr<completion_service> service;
 };
-gateway_handles spawn_gateway_actor(caf::actor_system& system, gateway_options how, process_id self,
-                                    std::shared_ptr<const engines::tokenizer> text, directory_ptr local);
+result<gateway_handles> spawn_gateway_actor(caf::actor_system& system, gateway_options how, process_id self,
+                                            std::shared_ptr<const engines::tokenizer> text,
+                                            directory_ptr local);
 
 }  // namespace baton::actors

@@ -115,7 +115,8 @@ seal_reply gateway_core::on_seal(const seal& order, time_point now) {
     turn->waiting_since = now;
     turn->retry_at = now + std::min<std::chrono::milliseconds>(limits::request_timeout, 2 * how_.lease);
     turn->watch.on_taken(order.owner, now);
-    reply.turns.push_back({order.group, order.epoch, std::move(piece), turn->number(), how_.self});
+    reply.turns.push_back({order.group, order.epoch, std::move(piece), turn->number(), how_.self,
+                           turn->session().restore_from});
   }
   return reply;
 }
@@ -154,17 +155,47 @@ gateway_effects gateway_core::run(turn_handle handle, const completion_request& 
                                     std::to_string(routes_.longest_context()) + " tokens"});
     return effects;
   }
+  if (how_.archive)
+    if (auto recall = archive_.recall(handle, request, events, sessions_, now)) {
+      effects.emplace_back(std::move(*recall));
+      return effects;
+    }
+  place(handle, request, std::move(events), now, effects);
+  return effects;
+}
+
+gateway_effects gateway_core::on_recalled(std::uint64_t ticket,
+                                          const std::optional<archived_conversation>& found, time_point now) {
+  gateway_effects effects;
+  auto waited = archive_.take(ticket);
+  if (!waited) return effects;
+  if (found) revive(*found, waited->request, now);
+  place(waited->handle, waited->request, std::move(waited->events), now, effects);
+  sessions_.trim(sessions_remembered);
+  return effects;
+}
+
+void gateway_core::revive(const archived_conversation& found, const completion_request& request,
+                          time_point now) {
+  const group_record* record = routes_.choose_group(sessions_);
+  if (record != nullptr && routes_.view_of(record->owner)->fingerprint_hash == found.fingerprint &&
+      gateway_archive::continues(found, request, sessions_) && sessions_.revive(found, record->group, now))
+    ++counters_.recalled;
+}
+
+void gateway_core::place(turn_handle handle, const completion_request& request,
+                         completion_service::receiver events, time_point now, gateway_effects& effects) {
   auto placed = sessions_.place(request);
   if (!placed) {
     refuse(events, placed.failure());
-    return effects;
+    return;
   }
   gateway_session* session = placed->session;
   if (session == nullptr) {
     const group_record* record = routes_.choose_group(sessions_);
     if (record == nullptr) {
       refuse(events, {errc::unavailable, "no node can take a session now"});
-      return effects;
+      return;
     }
     session = &sessions_.create(request.session, record->group,
                                 routes_.view_of(record->owner)->fingerprint_hash, now);
@@ -175,7 +206,6 @@ gateway_effects gateway_core::run(turn_handle handle, const completion_request& 
   else
     refuse(events, header.failure());
   sessions_.trim(sessions_remembered);
-  return effects;
 }
 
 result<turn_header> gateway_core::open(const completion_request& request, gateway_session& session,
@@ -203,7 +233,7 @@ result<turn_header> gateway_core::open(const completion_request& request, gatewa
 void gateway_core::begin(std::unique_ptr<gateway_turn> turn, const turn_header& header, time_point now,
                          gateway_effects& effects) {
   gateway_session& session = turn->session();
-  std::erase_if(session.checkpoints, [&](const auto& it) { return it.length > header.base; });
+  std::erase_if(session.ends, [&](const auto& it) { return it.length > header.base; });
   session.busy = true;
   session.used_at = now;
   ++counters_.turns;
@@ -227,7 +257,7 @@ gateway_effects gateway_core::on_cancel(turn_handle handle, time_point now) {
 
 void gateway_core::cancel(turn_handle handle, time_point now, gateway_effects& effects) {
   const auto found = handles_.find(handle);
-  if (found == handles_.end()) return;
+  if (found == handles_.end()) return archive_.forget(handle);
   gateway_turn& turn = *turns_.at(found->second);
   ++counters_.cancelled;
   const position keep = turn.session().stream.log().length();
@@ -239,6 +269,8 @@ gateway_effects gateway_core::on_tick(time_point now) {
   gateway_effects effects;
   for (const turn_handle left : answers_.on_tick(now))
     cancel(left, now, effects);
+  for (auto& waited : archive_.overdue(now))
+    place(waited.handle, waited.request, std::move(waited.events), now, effects);
   auto missed = routes_.unreachable(now, how_.lease);
   if (std::exchange(unreachable_, missed) != missed) effects.emplace_back(report_unreachable{});
   std::vector<session_id> waiting;
@@ -288,6 +320,11 @@ void gateway_core::finish(gateway_turn& turn, const turn_tokens& tokens, time_po
   const std::string answer = turn.answer();
   end(turn, keep, now);
   sessions_.remember(session, request, answer);
+  if (!how_.archive) return;
+  auto kept = gateway_archive::keep(session, sessions_);
+  if (!kept) return;
+  ++counters_.kept;
+  effects.emplace_back(std::move(*kept));
 }
 
 // --- poison ------------------------------------------------------------------------------------------------
@@ -367,8 +404,10 @@ void gateway_core::ask(gateway_turn& turn, session_piece piece, time_point now, 
   turn.watch.on_taken(record->owner, now);  // it may die of it before it can say that it has taken it
   const std::uint64_t ticket = next_ticket_++;
   questions_.emplace(ticket, question{turn.session().id, turn.handle(), record->epoch});
-  effects.emplace_back(ask_owner{
-      ticket, record->owner, {record->group, record->epoch, std::move(piece), turn.number(), how_.self}});
+  effects.emplace_back(ask_owner{ticket,
+                                 record->owner,
+                                 {record->group, record->epoch, std::move(piece), turn.number(), how_.self,
+                                  turn.session().restore_from}});
 }
 
 void gateway_core::tell_of_end(const gateway_turn& turn, position keep, gateway_effects& effects) const {

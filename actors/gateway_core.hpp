@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "actors/completion_service.hpp"
 #include "actors/engines/tokenizer.hpp"
+#include "actors/gateway_archive.hpp"
 #include "actors/gateway_routes.hpp"
 #include "actors/gateway_sessions.hpp"
 #include "actors/gateway_turn.hpp"
@@ -45,13 +47,15 @@ struct note_diverged {
 };
 /// Tell the orchestrator which nodes cannot be reached: register again, with `gateway_core::unreachable`.
 struct report_unreachable {};
-using gateway_effect = std::variant<ask_owner, tell_owner, note_failed, note_diverged, report_unreachable>;
+using gateway_effect = std::variant<ask_owner, tell_owner, note_failed, note_diverged, report_unreachable,
+                                    recall_conversation, keep_conversation>;
 using gateway_effects = std::vector<gateway_effect>;
 
 /// The gateway without its actor: finds or makes the session of a request, opens the turn at its owner,
-/// judges what owners send (docs/protocol.md section O), and is sealed by each new owner. Free of CAF, of
-/// clocks and of logs; not thread-safe. Events of turns are delivered from within the calls: a receiver must
-/// not call back.
+/// judges what owners send (docs/protocol.md section O), and is sealed by each new owner. With an archive
+/// conversations are kept there after each turn, and recalled from it when they go on. Free of CAF, of clocks
+/// and of logs; not thread-safe. Events of turns are delivered from within the calls: a receiver must not
+/// call back.
 class gateway_core {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -66,11 +70,13 @@ class gateway_core {
     std::uint32_t poison_after = 2;
     std::chrono::milliseconds poison_remembered{600'000};
     kept_answers::options answers{};
+    bool archive = false;  ///< there is an object store: `recall_conversation` and `keep_conversation` go out
   };
 
   struct counters {
     std::uint64_t turns = 0, refused = 0, finished = 0, failed = 0, cancelled = 0, tokens = 0, duplicates = 0,
-                  stale = 0, diverged = 0, seals = 0, reopened = 0, poisoned = 0, attached = 0;
+                  stale = 0, diverged = 0, seals = 0, reopened = 0, poisoned = 0, attached = 0, kept = 0,
+                  recalled = 0;
   };
 
   gateway_core(options how, std::shared_ptr<const engines::tokenizer> text);
@@ -79,6 +85,11 @@ class gateway_core {
   gateway_effects on_submit(turn_handle handle, const completion_request& request,
                             completion_service::receiver events, time_point now);
   gateway_effects on_cancel(turn_handle handle, time_point now);
+
+  // From the archive.
+  /// `found`: nothing if there is nothing, or it cannot be read. What comes too late is ignored.
+  gateway_effects on_recalled(std::uint64_t ticket, const std::optional<archived_conversation>& found,
+                              time_point now);
 
   // From owners.
   gateway_effects on_open_reply(std::uint64_t ticket, const result<open_turn_reply>& reply, time_point now);
@@ -105,6 +116,8 @@ class gateway_core {
   [[nodiscard]] const counters& counted() const noexcept { return counters_; }
   [[nodiscard]] std::size_t open_turns() const noexcept { return turns_.size(); }
   [[nodiscard]] std::size_t sessions() const noexcept { return sessions_.size(); }
+  /// Requests that wait for the archive.
+  [[nodiscard]] std::size_t recalling() const noexcept { return archive_.waiting(); }
   /// Tokens of the group under a lower epoch are refused.
   [[nodiscard]] epoch sealed(group_id group) const;
   /// By the client's name; nullptr if there is none.
@@ -122,6 +135,12 @@ class gateway_core {
 
   gateway_effects run(turn_handle handle, const completion_request& request,
                       completion_service::receiver events, time_point now);
+  /// Finds or makes the request's session, and begins its turn there.
+  void place(turn_handle handle, const completion_request& request, completion_service::receiver events,
+             time_point now, gateway_effects& effects);
+  /// Makes the session that the request continues, if what was found is that and the node that would serve it
+  /// can go on with it.
+  void revive(const archived_conversation& found, const completion_request& request, time_point now);
   void cancel(turn_handle handle, time_point now, gateway_effects& effects);
   /// Begins the turn in the session's log.
   result<turn_header> open(const completion_request& request, gateway_session& session,
@@ -156,6 +175,7 @@ class gateway_core {
 
   kept_answers answers_;
   gateway_sessions sessions_;
+  gateway_archive archive_;
   std::map<session_id, std::unique_ptr<gateway_turn>> turns_;
   std::map<turn_handle, session_id> handles_;
   std::map<std::uint64_t, question> questions_;

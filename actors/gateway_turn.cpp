@@ -78,6 +78,9 @@ bool gateway_turn::released(const turn_tokens& tokens, std::size_t fresh, const 
   taken(tokens.epoch);
   recomputed_ = tokens.recomputed_tokens;
   const position length = session_->stream.log().length();
+  // Its first owner may have restored rows since it took the turn.
+  if (session_->restore_from != session_id{} && failovers_ == 0 && length - fresh == prompt_end_)
+    cached_ = std::max(cached_, tokens.cached_tokens);
   text::text_piece shown;
   bool ended = false;
   for (std::size_t i = tokens.tokens.size() - fresh; i < tokens.tokens.size() && !text_.stopped(); ++i) {

@@ -29,7 +29,8 @@ class gateway_turn {
 
   /// An owner has it, or is about to, under this epoch.
   void taken(epoch under);
-  /// The owner has taken the turn; said to the client once.
+  /// The owner has taken the turn; said to the client once. With its first tokens an owner that restores rows
+  /// may name more: then the end of the turn does.
   void started(std::uint32_t cached_tokens);
 
   /// Tokens that have just been released into the session's stream, `fresh` of them new. True if the turn is

@@ -256,6 +256,12 @@ void graph_reader::read_gateway(table_reader& actor, const std::string& id, cons
   entry.process = process;
   read_address(actor, "listen", true, true, entry.listen);
   actor.integer("poison_after", 0, 100, entry.poison_after);
+  const char* const kind = "\"file:PATH\"";
+  actor.text("archive", "", kind, [&](const std::string& value) -> std::string {
+    if (!is_object_store(value)) return kind;
+    entry.archive = "file:" + resolved(value.substr(value.find(':') + 1));
+    return {};
+  });
   graph_.gateways.push_back(std::move(entry));
 }
 

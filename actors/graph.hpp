@@ -56,6 +56,7 @@ struct gateway_entry {
   std::string process;
   std::string listen;              ///< HTTP
   std::uint32_t poison_after = 2;  ///< nodes that may die of one request; 0: any number
+  std::string archive;             ///< "file:PATH", where conversations are kept; empty: nowhere
 
   friend bool operator==(const gateway_entry&, const gateway_entry&) = default;
 };

@@ -106,12 +106,15 @@ class runtime_body final : public runtime {
     return address;  // one of that name before it ends here
   }
 
-  std::shared_ptr<completion_service> add_gateway(const gateway_options& how,
-                                                  std::shared_ptr<const engines::tokenizer> text) override {
+  result<std::shared_ptr<completion_service>> add_gateway(
+      const gateway_options& how, std::shared_ptr<const engines::tokenizer> text) override {
     auto made =
         spawn_gateway_actor(system_, how, {how.name, fresh_incarnation()}, std::move(text), directory());
-    keep(how.name, {{caf::actor_cast<caf::actor>(made.actor)}, {}});
-    return made.service;
+    if (!made) return made.failure();
+    part whole{{caf::actor_cast<caf::actor>(made->actor)}, {}};
+    if (made->conversations) whole.actors.push_back(caf::actor_cast<caf::actor>(made->conversations));
+    keep(how.name, std::move(whole));
+    return made->service;
   }
 
   bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry) override {

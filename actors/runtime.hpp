@@ -78,6 +78,8 @@ struct gateway_options {
   std::string orchestrator;
   std::uint32_t poison_after =
       2;  ///< nodes that die of a request one after the other; 0: it is always run again
+  /// The object store where conversations are kept, "file:PATH", and recalled from; empty: nowhere.
+  std::string archive;
   liveness_options liveness;
 };
 
@@ -108,8 +110,8 @@ class runtime {
 
   /// Starts a gateway: it listens nowhere, others know it by the connections that it makes. Returns what
   /// clients are served by, which must not be used after `stop`.
-  virtual std::shared_ptr<completion_service> add_gateway(const gateway_options& how,
-                                                          std::shared_ptr<const engines::tokenizer> text) = 0;
+  virtual result<std::shared_ptr<completion_service>> add_gateway(
+      const gateway_options& how, std::shared_ptr<const engines::tokenizer> text) = 0;
 
   /// Moves all that the nodes started here own to standbys that hold it, so that no stream notices when they
   /// stop. Blocks until that is done, nobody is left to take it, `timeout` has passed, or `hurry` says so;

@@ -67,6 +67,17 @@ inline constexpr std::size_t connection_queue_bytes = 64U << 20;
 /// Probes of one resynchronisation: exponentially spaced, so 32 cover any log.
 inline constexpr std::size_t resync_probes = 32;
 
+// --- archives
+// ---------------------------------------------------------------------------------------------------------
+
+/// Requests of a gateway that wait for what an object store has of their conversations; more begin anew.
+inline constexpr std::size_t recalls_waiting = 1024;
+/// Objects that are looked for, one after the other, where a conversation without a name may be: each is a
+/// round trip, and the first is there unless the client went back by a turn.
+inline constexpr std::size_t recall_keys = 4;
+/// Conversations of a gateway that wait to be written, some KiB each, a few MiB at most; more are not.
+inline constexpr std::size_t keeps_waiting = 256;
+
 // --- time
 // -------------------------------------------------------------------------------------------------------------
 
@@ -82,6 +93,9 @@ inline constexpr milliseconds acknowledgement_deadline{500};
 inline constexpr milliseconds connect_deadline{1000};
 /// Finite time-out of every remote request.
 inline constexpr milliseconds request_timeout{2000};
+/// A request begins anew if the object store has not said by then what it has of it: rather than make its
+/// client wait any longer, all of it is evaluated.
+inline constexpr milliseconds recall_deadline{5000};
 
 // --- the edge
 // ---------------------------------------------------------------------------------------------------------

@@ -138,8 +138,11 @@ result<void> parts::start_gateway(const actors::gateway_entry& gateway) {
   options.name = gateway.id;
   options.orchestrator = graph_.orchestrator.listen;
   options.poison_after = gateway.poison_after;
+  options.archive = gateway.archive;
   options.liveness = liveness_;
-  services_.push_back(runtime_->add_gateway(options, *text));
+  auto service = runtime_->add_gateway(options, *text);
+  if (!service) return named(gateway.id, {service.code(), "archive: " + service.failure().what});
+  services_.push_back(std::move(*service));
   http::server_options listen;
   listen.listen = gateway.listen;
   auto server = http::server::start(*services_.back(), listen);

@@ -97,6 +97,7 @@ struct cluster_options {
   actors::liveness_options liveness{20ms, 400ms, 1000ms};
   std::string store = ":memory:";
   std::uint32_t poison_after = 2;
+  std::string archive;  ///< of the gateway
   /// Goes around the engine of each node, if set.
   std::function<std::unique_ptr<actors::engines::engine>(std::unique_ptr<actors::engines::engine>)> wrap;
   /// Faults of each node's data plane, by name.
@@ -114,11 +115,7 @@ class cluster {
     orchestrator.liveness = how_.liveness;
     must(control_->add_orchestrator(orchestrator));
     edge_ = must(actors::runtime::start(2, network_));
-    actors::gateway_options gateway;
-    gateway.orchestrator = "local:control";
-    gateway.liveness = how_.liveness;
-    gateway.poison_after = how_.poison_after;
-    service_ = edge_->add_gateway(gateway, text_);
+    start_gateway();
     for (const std::string& name : how_.nodes)
       start_node(name);
     await([&](const std::string& status) { return ready(status); });
@@ -129,6 +126,22 @@ class cluster {
     for (auto& [name, it] : nodes_)
       it->stop();
     control_->stop();
+  }
+
+  void start_gateway() {
+    actors::gateway_options gateway;
+    gateway.orchestrator = "local:control";
+    gateway.liveness = how_.liveness;
+    gateway.poison_after = how_.poison_after;
+    gateway.archive = how_.archive;
+    service_ = must(edge_->add_gateway(gateway, text_));
+  }
+
+  /// The gateway ends as a killed process ends, and another one begins under its name.
+  void restart_gateway() {
+    edge_->kill("edge");
+    start_gateway();
+    await([&](const std::string& status) { return ready(status); });
   }
 
   void start_node(const std::string& name) {

@@ -53,8 +53,8 @@ OWNERS = (
     (r"schemas/log\.hpp$", "the log", ("*",)),
 )
 # The plain objects that actors drive (target baton_cluster), and those among them that keep no log either.
-STEPPED = ("actors/gateway_core.?pp", "actors/gateway_routes.?pp", "actors/gateway_sessions.?pp", "actors/gateway_turn.?pp",
-           "actors/engine_loop.?pp")
+STEPPED = ("actors/gateway_archive.?pp", "actors/gateway_core.?pp", "actors/gateway_routes.?pp", "actors/gateway_sessions.?pp",
+           "actors/gateway_turn.?pp", "actors/engine_loop.?pp")
 PLAIN = (*STEPPED, "actors/link_driver.?pp", "actors/data_plane.?pp", "actors/messages.hpp")
 # Files of an owner that must stay clear of a library all the same.
 NOT_OWNERS = {

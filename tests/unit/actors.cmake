@@ -3,6 +3,7 @@ baton_test(actors
   SOURCES
     ${CMAKE_CURRENT_LIST_DIR}/actors/data_plane_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/actors/engine_loop_test.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/actors/gateway_archive_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/actors/gateway_core_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/actors/gateway_poison_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/actors/kept_answers_test.cpp

@@ -35,6 +35,10 @@ inline std::string text(const actors::gateway_effects& effects) {
       out += "failed " + std::string{name_of(failed->code)};
     else if (std::holds_alternative<actors::report_unreachable>(effect))
       out += "report";
+    else if (const auto* recalled = std::get_if<actors::recall_conversation>(&effect))
+      out += "recall " + std::to_string(recalled->keys.size());
+    else if (const auto* kept = std::get_if<actors::keep_conversation>(&effect))
+      out += "keep " + std::to_string(kept->what.log.end());
     else
       out += "diverged";
   }
@@ -44,14 +48,30 @@ inline std::string text(const actors::gateway_effects& effects) {
 /// A gateway, four nodes of which `a` owns the group under epoch 5, and an owner's log. Client texts are
 /// tokens of one byte each.
 struct gateway_bench {
-  actors::gateway_core core{{{"edge", incarnation{9}}, 1000ms, 42},
-                            std::make_shared<actors::engines::toy_tokenizer>()};
+  explicit gateway_bench(bool with_archive = false, std::uint64_t of = 42)
+      : archive(with_archive), seed(of) {}
+
+  bool archive;
+  std::uint64_t seed;
+  actors::gateway_core core{how(), std::make_shared<actors::engines::toy_tokenizer>()};
   actors::gateway_core::time_point now = actors::gateway_core::time_point{} + 1h;
   cluster_view view = first_view();
   std::uint64_t ticket = 0;                              ///< of the last question
   actors::protocol::session_log owner{session_id{}, 0};  ///< as the owner of the turn has it
   std::string shown;                                     ///< to the client
   actors::turn_finished finished;
+  open_turn asked;                        ///< the last question
+  actors::recall_conversation recalling;  ///< the last one
+  actors::keep_conversation kept;         ///< the last one
+
+  [[nodiscard]] actors::gateway_core::options how() const {
+    actors::gateway_core::options out;
+    out.self = {"edge", incarnation{9}};
+    out.lease = 1000ms;
+    out.seed = seed;
+    out.archive = archive;
+    return out;
+  }
 
   static cluster_view first_view() {
     cluster_view out;
@@ -108,13 +128,20 @@ struct gateway_bench {
   }
 
   std::string note(const actors::gateway_effects& effects) {
-    for (const actors::gateway_effect& effect : effects)
-      if (const auto* asked = std::get_if<actors::ask_owner>(&effect)) {
-        ticket = asked->ticket;
-        const session_id session = asked->request.history.session;
-        if (owner.session() != session) owner = actors::protocol::session_log{session, 77};
-        REQUIRE(owner.adopt(asked->request.history).ok());
+    for (const actors::gateway_effect& effect : effects) {
+      if (const auto* question = std::get_if<actors::ask_owner>(&effect)) {
+        ticket = question->ticket;
+        asked = question->request;
+        const session_piece& history = asked.history;
+        const bool is_new = owner.session() != history.session;
+        if (is_new) owner = actors::protocol::session_log{history.session, 77};
+        REQUIRE(owner.adopt(history).ok() != (is_new && history.first > 0));
+      } else if (const auto* recall = std::get_if<actors::recall_conversation>(&effect)) {
+        recalling = *recall;
+      } else if (const auto* keep = std::get_if<actors::keep_conversation>(&effect)) {
+        kept = *keep;
       }
+    }
     return text(effects);
   }
 

@@ -55,6 +55,7 @@ type = "gateway"
 process = "brain"
 listen = "0.0.0.0:8080"
 poison_after = 3
+archive = "file:kept"
 
 [[actor]]
 id = "a"
@@ -102,7 +103,7 @@ deployment whole_as_structs(const folder& in) {
   wanted.suspect_after = 200ms;
   wanted.lease = 2000ms;
   wanted.orchestrator = {"control", "brain", "127.0.0.1:7400", "sqlite:" + in.file("state.db")};
-  wanted.gateways = {{"edge", "brain", "0.0.0.0:8080", 3}};
+  wanted.gateways = {{"edge", "brain", "0.0.0.0:8080", 3, "file:" + in.file("kept")}};
   node_entry a;
   a.id = a.process = "a";
   a.engine = llama_settings{in.file("small.gguf"), 8192, 6, "throughput", "q8_0", 2};

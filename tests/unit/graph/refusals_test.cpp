@@ -130,6 +130,12 @@ const std::vector<refusal> refusals{
     {15, "listen = \"127.0.0.1:7400\"",
      "f.toml:15: actor.edge.listen: expected an address of its own; line 10 listens on \"127.0.0.1:7400\" as "
      "well"},
+    {15, "listen = \"127.0.0.1:8080\"\narchive = \"kept\"",
+     "f.toml:16: actor.edge.archive: expected \"file:PATH\", found \"kept\""},
+    {15, "listen = \"127.0.0.1:8080\"\narchive = \"file:\"",
+     "f.toml:16: actor.edge.archive: expected \"file:PATH\", found \"file:\""},
+    {15, "listen = \"127.0.0.1:8080\"\narchive = 1",
+     "f.toml:16: actor.edge.archive: expected \"file:PATH\", found 1"},
     {17, "id = \"a b\"",
      "f.toml:17: actor[3].id: expected " + any_name +
          ", found \"a b\"\n"
